@@ -1,0 +1,123 @@
+//! Who takes part, for how many rounds, and what did each round give?
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::backend::Backend;
+use crate::proxy::{Limit, Product, Proxy, find_nginx, find_weir};
+
+/// What all parts of the benchmark share.
+#[derive(Debug)]
+pub(crate) struct Contest {
+    pub(crate) backend: Backend,
+    pub(crate) length: Length,
+    pub(crate) nginx: PathBuf,
+    /// `None`: NGINX runs alone.
+    pub(crate) weir: Option<PathBuf>,
+}
+
+/// How long the benchmark may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Length {
+    Full,
+    Quick,
+}
+
+impl Length {
+    /// The one or the other, for a full or a quick run.
+    pub(crate) fn pick<T>(self, full: T, quick: T) -> T {
+        match self {
+            Self::Full => full,
+            Self::Quick => quick,
+        }
+    }
+
+    /// How long one measurement lasts.
+    pub(crate) fn window(self, full: Duration) -> Duration {
+        self.pick(full, full / 2)
+    }
+
+    pub(crate) fn rounds(self) -> usize {
+        self.pick(7, 3)
+    }
+}
+
+impl Contest {
+    pub(crate) fn new(length: Length) -> Result<Self> {
+        Ok(Self {
+            nginx: find_nginx()?,
+            weir: find_weir()?,
+            backend: Backend::start()?,
+            length,
+        })
+    }
+
+    /// Those that take part, in the order of their turns.
+    pub(crate) fn products(&self) -> Vec<Product> {
+        let weir = self.weir.as_ref().map(|_| Product::Weir);
+        weir.into_iter().chain([Product::Nginx]).collect()
+    }
+
+    pub(crate) async fn start(&self, product: Product, limit: &Limit) -> Result<Proxy> {
+        let binary = match product {
+            Product::Weir => self.weir.as_deref().context("weir takes no part")?,
+            Product::Nginx => &self.nginx,
+        };
+        Proxy::start(product, binary, limit, self.backend.address).await
+    }
+
+    pub(crate) async fn start_all(&self, limit: &Limit) -> Result<Vec<Proxy>> {
+        let mut proxies = Vec::new();
+        for product in self.products() {
+            proxies.push(self.start(product, limit).await?);
+        }
+        Ok(proxies)
+    }
+
+    /// Each round's number, told on standard error as it begins.
+    pub(crate) fn rounds(&self, what: &str) -> impl Iterator<Item = usize> {
+        let rounds = self.length.rounds();
+        (1..=rounds).inspect(move |round| {
+            // Progress only: the table stands without it.
+            drop(writeln!(
+                std::io::stderr(),
+                "… {what}, round {round} of {rounds}"
+            ));
+        })
+    }
+}
+
+/// What stood between the clients and the backend when a figure was taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Between {
+    Nothing,
+    Proxy(Product),
+}
+
+impl From<Product> for Between {
+    fn from(product: Product) -> Self {
+        Self::Proxy(product)
+    }
+}
+
+/// One figure of each round, in the order of the rounds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rounds {
+    pub(crate) weir: Vec<f64>,
+    pub(crate) nginx: Vec<f64>,
+    /// Without a proxy: what the machine and the measuring do by themselves.
+    pub(crate) bare: Vec<f64>,
+}
+
+impl Rounds {
+    pub(crate) fn add(&mut self, between: impl Into<Between>, figure: f64) {
+        match between.into() {
+            Between::Nothing => self.bare.push(figure),
+            Between::Proxy(Product::Weir) => self.weir.push(figure),
+            Between::Proxy(Product::Nginx) => self.nginx.push(figure),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! How does weir compare with NGINX under the same limit, on this machine, in one run?
+//!
+//! `cargo bench --bench compare` runs everything (under six minutes);
+//! `cargo bench --bench compare -- cpu spacing --quick` runs parts, for fewer and shorter rounds.
+//! Both proxies, the clients and the backend share the machine, and the proxies take turns, so the
+//! ratios count, not the figures. Where the machine has other work, `chrt --fifo 1` before the
+//! command, once built, keeps that out of `spacing` and `latency`.
+
+mod backend;
+mod contest;
+mod load;
+mod memory;
+mod procfs;
+mod proxy;
+mod spacing;
+mod speed;
+mod stats;
+mod table;
+mod wire;
+
+use std::io::{Write, stderr, stdout};
+use std::thread::available_parallelism;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::contest::{Contest, Length};
+use crate::procfs::Usage;
+use crate::table::{Row, write_head, write_rows};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Cpu,
+    Latency,
+    Spacing,
+    Waiting,
+    Keys,
+}
+
+impl Part {
+    const ALL: [Self; 5] = [
+        Self::Cpu,
+        Self::Latency,
+        Self::Spacing,
+        Self::Waiting,
+        Self::Keys,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Latency => "latency",
+            Self::Spacing => "spacing",
+            Self::Waiting => "waiting",
+            Self::Keys => "keys",
+        }
+    }
+
+    async fn run(self, contest: &Contest) -> Result<Vec<Row>> {
+        match self {
+            Self::Cpu => speed::cpu(contest).await,
+            Self::Latency => speed::latency(contest).await,
+            Self::Spacing => spacing::spacing(contest).await,
+            Self::Waiting => memory::waiting(contest).await,
+            Self::Keys => memory::keys(contest).await,
+        }
+    }
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+struct Order {
+    parts: Vec<Part>,
+    length: Length,
+    /// Set by `cargo bench`, not by `cargo test`, which also runs benchmarks when told to.
+    bench: bool,
+}
+
+impl Order {
+    fn read(arguments: impl Iterator<Item = String>) -> Result<Self> {
+        let mut order = Self {
+            parts: Vec::new(),
+            length: Length::Full,
+            bench: false,
+        };
+        for argument in arguments {
+            match argument.as_str() {
+                "--bench" => order.bench = true,
+                "--quick" => order.length = Length::Quick,
+                name => match Part::ALL.into_iter().find(|part| part.name() == name) {
+                    Some(part) => order.parts.push(part),
+                    None => bail!(
+                        "unknown part {name:?}: there are {}, and --quick",
+                        Part::ALL.map(Part::name).join(", ")
+                    ),
+                },
+            }
+        }
+        if order.parts.is_empty() {
+            order.parts.extend(Part::ALL);
+        }
+        Ok(order)
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let order = Order::read(std::env::args().skip(1))?;
+    if !order.bench {
+        writeln!(
+            stderr(),
+            "nothing compared: run `cargo bench --bench compare`"
+        )?;
+        return Ok(());
+    }
+    allow_many_sockets()?;
+    let (begun, usage) = (Instant::now(), Usage::now()?);
+    let contest = Contest::new(order.length)?;
+    let mut out = stdout();
+    write_title(&mut out, &contest)?;
+    write_head(&mut out)?;
+    let mut failed = Vec::new();
+    for part in order.parts {
+        match part.run(&contest).await {
+            Ok(rows) => write_rows(&mut out, &rows)?,
+            Err(error) => {
+                writeln!(out, "{}: failed: {error:#}\n", part.name())?;
+                failed.push(part.name());
+            }
+        }
+    }
+    writeln!(
+        out,
+        "Medians of {} rounds, and the rounds' least..most; memory per key: one round.\n\
+         ratio: the median of each round's weir/nginx. bare: the same without a proxy (spacing: a\n\
+         fine timer in its place); NOISY: a goal missed where that alone would have missed it.\n\
+         Took {:.0} s, in which other processes had {:.1} % of the machine.",
+        order.length.rounds(),
+        begun.elapsed().as_secs_f64(),
+        Usage::now()?.others_since(usage)
+    )?;
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+fn write_title(out: &mut impl Write, contest: &Contest) -> Result<()> {
+    let cores = available_parallelism().context("count the cores")?;
+    let weir = match &contest.weir {
+        Some(binary) => binary.display().to_string(),
+        None => "none (WEIR_BIN names one)".to_owned(),
+    };
+    writeln!(
+        out,
+        "weir: {weir}\nnginx: {}\ncores: {cores}\n",
+        contest.nginx.display()
+    )?;
+    Ok(())
+}
+
+/// Thousands of requests wait on a connection each, here and in the proxies, which inherit this.
+fn allow_many_sockets() -> Result<()> {
+    const NEEDED: u64 = 12_000;
+    let now = getrlimit(Resource::Nofile);
+    if now.current.is_some_and(|open| open < NEEDED) {
+        let raised = Rlimit {
+            current: now.maximum,
+            maximum: now.maximum,
+        };
+        setrlimit(Resource::Nofile, raised).context("raise the limit of open files")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! Who waits in this instance, and how do they learn that it is their turn?
+//!
+//! `ask` has the words between a request and a limit, `limiter` answers them,
+//! `place` is a place in its line and the slot that follows it, `gate` keeps an
+//! upstream from being asked too much at once, and `places` leads one request
+//! through all of them.
+
+mod ask;
+mod crowd;
+mod door;
+mod gate;
+mod limiter;
+mod place;
+mod places;
+#[cfg(test)]
+mod waiting_tests;
+
+pub use ask::{Ask, Census, Entry, Refusal, Usable};
+pub use crowd::Crowd;
+pub use gate::{Gate, GateId, Permit};
+pub use limiter::{Limiter, SlotTimer, Wake};
+pub use place::{Evicted, Place, Turn};
+pub use places::{Claim, Claims, Pass, Places, Refused};

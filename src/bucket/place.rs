@@ -1,0 +1,251 @@
+//! What does a waiting request hold, and how does it give it back?
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::ask::Ask;
+use super::gate::{Gate, GateId, Permit, Queue};
+use super::limiter::{Limiter, SlotTimer, Waiter};
+use crate::key::KeyId;
+use crate::line::{Loan, Promise, Ticket};
+use crate::metrics::{Fate, Reason};
+
+/// Those who waited are told to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Evicted {
+    /// Why.
+    pub reason: Reason,
+}
+
+/// What comes to a place: its turn, or word that it won't.
+type Told = Result<Result<Turn, Evicted>, oneshot::error::RecvError>;
+
+/// A place in the line. Dropped, it is free at once and all behind it move up.
+#[derive(Debug)]
+pub struct Place {
+    limiter: Arc<Limiter>,
+    key: KeyId,
+    ticket: Ticket,
+    offered: oneshot::Receiver<Result<Turn, Evicted>>,
+    /// Its place before its upstream's gate, while that is what it waits for.
+    queue: Option<Queue>,
+    gone: bool,
+}
+
+/// A slot in hand. Dropped, the bucket is as if it had never been given out.
+#[derive(Debug)]
+pub struct Turn {
+    limiter: Arc<Limiter>,
+    key: KeyId,
+    /// The place that it came from; none where it came at once.
+    ticket: Option<Ticket>,
+    loan: Option<Loan>,
+    /// A permit that came with it.
+    permit: Option<Permit>,
+    timer: SlotTimer,
+}
+
+impl Place {
+    pub(super) fn new(
+        limiter: &Arc<Limiter>,
+        key: KeyId,
+        ticket: Ticket,
+        offered: oneshot::Receiver<Result<Turn, Evicted>>,
+    ) -> Self {
+        Self {
+            limiter: Arc::clone(limiter),
+            key,
+            ticket,
+            offered,
+            queue: None,
+            gone: false,
+        }
+    }
+
+    /// The same place, before its upstream's gate.
+    pub(super) fn before(mut self, queue: Queue) -> Self {
+        self.queue = Some(queue);
+        self
+    }
+
+    /// Waits for this one's turn, before `gate` where its upstream was full. A
+    /// permit that comes of that goes to the first of the bucket who waits for
+    /// one, with a slot: none lies idle, and nobody is overtaken.
+    pub(super) async fn turn(&mut self, gate: &Gate) -> Result<(Turn, Option<Permit>), Evicted> {
+        while let Some(mut queue) = self.queue.take() {
+            tokio::select! {
+                biased;
+                told = &mut self.offered => return self.turned(told),
+                (permit, _turnstile) = gate.enter(&mut queue) => {
+                    self.limiter.admit(self.key, gate.id(), permit);
+                    let blocked = self.limiter.with_known(self.key, |bucket, _| bucket.is_blocked(self.ticket));
+                    if blocked == Some(true) {
+                        self.queue = Some(gate.queue());
+                    }
+                }
+            }
+        }
+        let told = (&mut self.offered).await;
+        self.turned(told)
+    }
+
+    fn turned(&mut self, told: Told) -> Result<(Turn, Option<Permit>), Evicted> {
+        let mut turn = self.told(told)?;
+        let permit = turn.permit.take();
+        Ok((turn, permit))
+    }
+
+    /// Waits until `free`, in its place; the turn that it has then, if it has one.
+    pub(super) async fn turn_after(
+        &mut self,
+        free: impl Future<Output = ()>,
+    ) -> Result<Option<Turn>, Evicted> {
+        tokio::select! {
+            biased;
+            told = &mut self.offered => return self.told(told).map(Some),
+            () = free => self.ready(),
+        }
+        match self.offered.try_recv() {
+            Ok(told) => self.told(Ok(told)).map(Some),
+            Err(_not_yet) => Ok(None),
+        }
+    }
+
+    fn ready(&mut self) {
+        if self
+            .limiter
+            .with_known(self.key, |bucket, _| bucket.ready(self.ticket))
+            == Some(true)
+        {
+            self.limiter.flow(self.key);
+        }
+    }
+
+    fn told(&mut self, told: Told) -> Result<Turn, Evicted> {
+        self.gone = true;
+        let mut turn = told.unwrap_or(Err(Evicted {
+            reason: Reason::Draining,
+        }))?;
+        turn.claim();
+        Ok(turn)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.gone
+            && self
+                .limiter
+                .with_known(self.key, |bucket, now| bucket.leave(self.ticket, now))
+                == Some(true)
+        {
+            self.limiter.parted(self.key);
+        }
+    }
+}
+
+impl Turn {
+    pub(super) fn at_once(limiter: &Arc<Limiter>, ask: Ask<'_>, loan: Loan) -> Self {
+        Self {
+            limiter: Arc::clone(limiter),
+            key: ask.key,
+            ticket: None,
+            loan: Some(loan),
+            permit: None,
+            timer: ask.timer.clone(),
+        }
+    }
+
+    pub(super) fn in_turn(
+        limiter: &Arc<Limiter>,
+        key: KeyId,
+        promise: &Promise<Waiter>,
+        permit: Option<Permit>,
+    ) -> Self {
+        Self {
+            limiter: Arc::clone(limiter),
+            key,
+            ticket: Some(promise.ticket),
+            loan: Some(promise.loan),
+            permit,
+            timer: promise.waiter.timer.clone(),
+        }
+    }
+
+    /// It has arrived: whoever comes from now on is behind it.
+    fn claim(&mut self) {
+        if let Some(loan) = self.loan {
+            self.limiter
+                .with_known(self.key, |bucket, _| bucket.claim(loan));
+        }
+    }
+
+    /// The slot is used: the request goes.
+    pub fn settle(mut self) {
+        if let Some(loan) = self.loan.take() {
+            let policy = self.limiter.policy();
+            self.limiter.with_known(self.key, |bucket, now| {
+                bucket.settle(&policy.pace, loan, now);
+            });
+            self.limiter.metrics().slots(Fate::Used, 1);
+        }
+    }
+
+    /// The slot can't be used now: back to the place that it came from, or to a
+    /// new one at the tail where it came at once.
+    pub(super) fn step_back(mut self, gate: Option<GateId>) -> Result<Place, Evicted> {
+        let (waiter, offered) = self.limiter.waiter(&self.timer, gate);
+        let policy = self.limiter.policy();
+        let loan = self.loan.take();
+        let placed = self
+            .limiter
+            .with_known(self.key, |bucket, now| match (self.ticket, loan) {
+                (Some(ticket), Some(loan)) => {
+                    bucket.step_back(&policy.pace, ticket, loan, waiter, now);
+                    ticket
+                }
+                (_, loan) => {
+                    let ticket = bucket.join_blocked(now, waiter);
+                    if let Some(loan) = loan {
+                        bucket.give_back(&policy.pace, loan, now);
+                    }
+                    ticket
+                }
+            });
+        // A bucket with an open loan is never forgotten.
+        let ticket = placed.ok_or(Evicted {
+            reason: Reason::Keys,
+        })?;
+        self.limiter.flow(self.key);
+        Ok(Place::new(&self.limiter, self.key, ticket, offered))
+    }
+
+    /// The slot comes back, without a look at who could use it.
+    pub(super) fn give_back(mut self) {
+        self.return_loan();
+    }
+
+    fn return_loan(&mut self) -> bool {
+        let Some(loan) = self.loan.take() else {
+            return false;
+        };
+        let policy = self.limiter.policy();
+        let waiting = self.limiter.with_known(self.key, |bucket, now| {
+            bucket.give_back(&policy.pace, loan, now);
+            bucket.waiting()
+        });
+        if waiting.unwrap_or(0) == 0 {
+            self.limiter.metrics().slots(Fate::Spare, 1);
+        }
+        true
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if self.return_loan() {
+            self.limiter.flow(self.key);
+        }
+    }
+}

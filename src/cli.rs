@@ -1,0 +1,67 @@
+//! What can be asked of the `weir` command?
+
+pub mod check;
+mod demo;
+mod log;
+mod serve;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+/// A reverse proxy that shapes traffic: requests wait in bounded queues, one for
+/// each key, and leave at an even rate.
+#[derive(Debug, Parser)]
+#[command(version, about, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    file: ConfigFile,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve requests (what weir does without a command).
+    Serve(ConfigFile),
+    /// Say what a config file comes to, or all that is wrong with it.
+    Check(ConfigFile),
+    /// Show a burst turn into an even stream: upstream, weir and clients in one process.
+    Demo,
+}
+
+#[derive(Args, Debug)]
+struct ConfigFile {
+    /// The config file.
+    #[arg(short, long, value_name = "FILE", default_value = "config/weir.toml")]
+    config: PathBuf,
+}
+
+/// Does what the command line asks for.
+pub fn main() -> ExitCode {
+    // Another provider may be set already where weir runs inside another program.
+    let _other = rustls::crypto::ring::default_provider().install_default();
+    let cli = Cli::parse();
+    let done = match cli.command.unwrap_or(Command::Serve(cli.file)) {
+        Command::Serve(file) => serve::serve(&file.config),
+        Command::Check(file) => {
+            check::check(&file.config, &mut std::io::stdout(), &mut std::io::stderr())
+                .map(|sound| {
+                    if sound {
+                        ExitCode::SUCCESS
+                    } else {
+                        ExitCode::FAILURE
+                    }
+                })
+                .map_err(Into::into)
+        }
+        Command::Demo => demo::demo(),
+    };
+    done.unwrap_or_else(|error: anyhow::Error| {
+        // Where standard error is closed there is nobody left to tell.
+        let _untold = writeln!(std::io::stderr(), "weir: {error:#}");
+        ExitCode::FAILURE
+    })
+}

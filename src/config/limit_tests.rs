@@ -1,0 +1,243 @@
+//! Is each fault of `[limits.NAME]` named?
+
+use std::time::Duration;
+
+use super::testing::{config, each_is_a_fault, faults};
+use crate::limit::{OnMissingKey, Policy};
+
+#[test]
+fn each_fault_of_a_limit_is_named() {
+    each_is_a_fault(
+        "[limits.l]\nkey = \"{ip}\"\nrate = \"1r/s\"",
+        &[
+            (
+                "burst = -1",
+                "limits.l.burst: `-1` must be from 0 to 10000000",
+            ),
+            (
+                "burst = 4294967295",
+                "limits.l.burst: `4294967295` must be from 0 to 10000000",
+            ),
+            (
+                "burst = \"5\"",
+                "limits.l.burst: `5` must be a whole number",
+            ),
+            (
+                "brust = 5",
+                "limits.l.brust: unknown key; did you mean `burst`?",
+            ),
+            ("delay = 5", "limits.l.delay: `5` is above the burst of 0"),
+            (
+                "delay = -5",
+                "limits.l.delay: `-5` must be from 0 to 10000000",
+            ),
+            (
+                "delay = 0\nnodelay = true",
+                "limits.l.delay: does not go with nodelay, which lets the whole burst pass at once",
+            ),
+            ("nodelay = 1", "limits.l.nodelay: `1` must be true or false"),
+            (
+                "capacity = 5",
+                "limits.l.capacity: belongs to `algorithm = \"token_bucket\"`; a leaky bucket has a burst",
+            ),
+            (
+                "limit = 5",
+                "limits.l.limit: belongs to the window algorithms, which are not supported yet",
+            ),
+            (
+                "window = \"1d\"",
+                "limits.l.window: belongs to the window algorithms, which are not supported yet",
+            ),
+            (
+                "on_failure = \"open\"",
+                "limits.l.on_failure: belongs to a Redis store, which is not supported yet",
+            ),
+            (
+                "max_wait = \"0s\"",
+                "limits.l.max_wait: `0s` must be from 1ms to 30d",
+            ),
+            (
+                "on_missing_key = \"ignore\"",
+                "limits.l.on_missing_key: `ignore` is not known here; known are reject, skip",
+            ),
+            (
+                "ipv6_prefix = 129",
+                "limits.l.ipv6_prefix: `129` must be from 0 to 128",
+            ),
+            (
+                "status = 200",
+                "limits.l.status: `200` must be from 400 to 599",
+            ),
+            (
+                "dry_run = \"true\"",
+                "limits.l.dry_run: `true` must be true or false",
+            ),
+            (
+                "algorithm = \"fixed_window\"",
+                "limits.l.algorithm: `fixed_window` is not supported yet; use `leaky_bucket` or `token_bucket`",
+            ),
+            (
+                "algorithm = \"sliding_window_log\"",
+                "limits.l.algorithm: `sliding_window_log` is not supported yet; use `leaky_bucket` or `token_bucket`",
+            ),
+            (
+                "algorithm = \"sliding_window_counter\"\nlimit = 5",
+                "limits.l.algorithm: `sliding_window_counter` is not supported yet; use `leaky_bucket` or `token_bucket`",
+            ),
+            (
+                "algorithm = \"leaky_buket\"",
+                "limits.l.algorithm: `leaky_buket` is not known here; did you mean `leaky_bucket`?",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn each_fault_of_a_rate_is_named() {
+    let shape =
+        "is not a rate: write a number and a unit, like 10r/s, 5r/m, 0.5r/s, 100r/h or 1r/d";
+    let range = "is out of range: from 1r/d to 100000r/s";
+    for (rate, problem) in [
+        ("", shape),
+        ("r/s", shape),
+        ("10", shape),
+        ("-1r/s", shape),
+        ("10 per second", shape),
+        ("0r/s", "must be above 0"),
+        ("1000000000r/s", range),
+        ("0.5r/d", range),
+    ] {
+        let written = format!("rate = \"{rate}\"");
+        let fault = format!("limits.l.rate: `{rate}` {problem}");
+        each_is_a_fault("[limits.l]\nkey = \"{ip}\"", &[(&written, &fault)]);
+    }
+    let number = ("rate = 10", "limits.l.rate: `10` must be a string");
+    each_is_a_fault("[limits.l]\nkey = \"{ip}\"", &[number]);
+}
+
+#[test]
+fn each_fault_of_a_key_is_named() {
+    each_is_a_fault(
+        "[limits.l]\nrate = \"1r/s\"",
+        &[
+            (
+                "key = \"\"",
+                "limits.l.key: a key must not be empty: write {ip} for one bucket per address, or a word for one bucket in all",
+            ),
+            (
+                "key = \"{ip\"",
+                "limits.l.key: `{ip` has a brace without its partner",
+            ),
+            (
+                "key = \"{ip}{addr}\"",
+                "limits.l.key: `addr` is not a part of a key: use ip, host, method, route, path, header.NAME, query.NAME or cookie.NAME",
+            ),
+            (
+                "key = [\"{ip}\"]",
+                "limits.l.key: must be a string, not a list",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn what_has_no_default_is_missed_at_its_table() {
+    assert_eq!(
+        faults("\n[limits.l]"),
+        [
+            "2: limits.l.key: is missing: write \"{ip}\" for one bucket per address, or a word for one bucket in all",
+            "2: limits.l.rate: is missing: write a number and a unit, like \"10r/s\"",
+        ]
+    );
+    assert_eq!(
+        faults(
+            "[limits]\nl = { key = \"{ip}\", rate = \"1r/s\", algorithm = \"token_bucket\", burst = 1 }"
+        ),
+        [
+            "2: limits.l.burst: belongs to `algorithm = \"leaky_bucket\"`; a token bucket has a capacity",
+            "2: limits.l.capacity: is missing: write how many requests may pass at once",
+        ]
+    );
+}
+
+#[test]
+fn each_fault_of_a_token_bucket_is_named() {
+    each_is_a_fault(
+        "[limits.l]\nkey = \"{ip}\"\nrate = \"1r/d\"\nalgorithm = \"token_bucket\"",
+        &[
+            (
+                "capacity = 0",
+                "limits.l.capacity: `0` must be from 1 to 10000000",
+            ),
+            (
+                "capacity = 4294967295",
+                "limits.l.capacity: `4294967295` must be from 1 to 10000000",
+            ),
+            (
+                "capacity = 5000",
+                "limits.l.capacity: a burst of 4999 at 1r/d takes 5000d to drain; at most 3650d can be kept exactly",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn names_are_plain() {
+    for name in ["\"\"", "API", "\"a b\"", "ü", &"x".repeat(65)] {
+        let name = if name.is_ascii() {
+            name.to_owned()
+        } else {
+            format!("\"{name}\"")
+        };
+        let text = format!("[limits.{name}]\nkey = \"{{ip}}\"\nrate = \"1r/s\"");
+        let faults = faults(&text);
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(
+            faults
+                .iter()
+                .all(|fault| fault.ends_with(": a name has 1 to 64 of a-z, 0-9, _ and -"))
+        );
+    }
+}
+
+fn policy(text: &str) -> Policy {
+    let head = "[limits.l]\nkey = \"{ip}\"\nrate = \"10r/s\"";
+    let config = config(&format!("{head}\n{text}"));
+    config.limits.first().expect("a limit").clone()
+}
+
+#[test]
+fn a_burst_is_places_or_passes() {
+    let pace = |text| (policy(text).pace.burst(), policy(text).pace.delay());
+    for (text, burst, delay) in [
+        ("", 0, 0),
+        ("burst = 20", 20, 0),
+        ("burst = 20\ndelay = 5", 20, 5),
+        ("burst = 20\ndelay = 20", 20, 20),
+        ("burst = 20\nnodelay = true", 20, 20),
+        ("burst = 20\nnodelay = false\ndelay = 1", 20, 1),
+        ("burst = 0x14", 20, 0),
+        ("burst = 10_000_000", 10_000_000, 0),
+        ("algorithm = \"leaky_bucket\"\nburst = 1", 1, 0),
+        ("algorithm = \"token_bucket\"\ncapacity = 1", 0, 0),
+        ("algorithm = \"token_bucket\"\ncapacity = 20", 19, 19),
+    ] {
+        assert_eq!(pace(text), (burst, delay), "{text}");
+    }
+}
+
+#[test]
+fn what_is_not_written_has_its_default() {
+    let limit = policy("");
+    assert_eq!((&*limit.name, limit.ipv6_prefix), ("l", 64));
+    assert_eq!(limit.on_missing_key, OnMissingKey::Reject);
+    assert_eq!((limit.max_wait, limit.status.as_u16()), (None, 429));
+    assert!(!limit.dry_run);
+    let limit = policy(
+        "max_wait = \"5s\"\nstatus = 503\nipv6_prefix = 48\non_missing_key = \"skip\"\ndry_run = true",
+    );
+    assert_eq!(limit.on_missing_key, OnMissingKey::Skip);
+    assert_eq!(limit.max_wait, Some(Duration::from_secs(5)));
+    assert_eq!((limit.status.as_u16(), limit.ipv6_prefix), (503, 48));
+    assert!(limit.dry_run);
+}

@@ -1,0 +1,86 @@
+//! What do a limit's numbers come to for those who ask it?
+
+use std::time::Duration;
+
+use crate::limit::Policy;
+
+/// What becomes of many requests with one key that come at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outlook {
+    /// So many pass without waiting.
+    pub at_once: u32,
+    /// So many more wait; all others are refused.
+    pub places: u32,
+    /// Places that the burst has and `max_wait` keeps empty.
+    pub unreachable: u32,
+    /// How long the last of those who wait does so.
+    pub worst_wait: Duration,
+    /// The time between two that leave.
+    pub interval: Duration,
+}
+
+impl Outlook {
+    /// What becomes of those who ask `policy`.
+    pub fn of(policy: &Policy) -> Self {
+        let pace = policy.pace;
+        let interval = pace.rate().interval();
+        let span = |ticks: u128| {
+            let micros = ticks.div_ceil(u128::from(interval.ticks_per_micro()).max(1));
+            Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
+        };
+        let ticks = interval.ticks();
+        let all = pace.burst().saturating_sub(pace.delay());
+        let within = policy.max_wait.map_or(all, |most| {
+            let most = most.as_micros() * u128::from(interval.ticks_per_micro());
+            let places = most.checked_div(ticks).unwrap_or(u128::MAX);
+            u32::try_from(places).unwrap_or(u32::MAX)
+        });
+        let places = all.min(within);
+        Self {
+            at_once: pace.delay().saturating_add(1),
+            places,
+            unreachable: all - places,
+            worst_wait: span(ticks * u128::from(places)),
+            interval: span(ticks),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::OnMissingKey;
+    use crate::line::Pace;
+
+    fn outlook(rate: &str, burst: u32, delay: u32, max_wait: Option<u64>) -> (u32, u32, u32, u128) {
+        let outlook = Outlook::of(&Policy {
+            name: "x".into(),
+            key: "{ip}".parse().expect("a key"),
+            ipv6_prefix: 64,
+            on_missing_key: OnMissingKey::Reject,
+            pace: Pace::new(rate.parse().expect("a rate"), burst, delay).expect("a pace"),
+            max_wait: max_wait.map(Duration::from_millis),
+            status: http::StatusCode::TOO_MANY_REQUESTS,
+            dry_run: false,
+        });
+        let Outlook {
+            at_once,
+            places,
+            unreachable,
+            worst_wait,
+            ..
+        } = outlook;
+        (at_once, places, unreachable, worst_wait.as_millis())
+    }
+
+    #[test]
+    fn those_who_pass_wait_and_are_refused_are_foreseen() {
+        assert_eq!(outlook("5r/m", 5, 0, None), (1, 5, 0, 60_000));
+        assert_eq!(outlook("10r/s", 20, 5, None), (6, 15, 0, 1_500));
+        assert_eq!(outlook("10r/s", 20, 20, None), (21, 0, 0, 0));
+        assert_eq!(outlook("10r/s", 20, 0, Some(500)), (1, 5, 15, 500));
+        assert_eq!(outlook("10r/s", 20, 0, Some(499)), (1, 4, 16, 400));
+        assert_eq!(outlook("3r/s", 3, 0, Some(1_000)), (1, 3, 0, 1_000));
+        assert_eq!(outlook("1r/s", 5, 0, Some(10)), (1, 0, 5, 0));
+    }
+}

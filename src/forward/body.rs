@@ -1,0 +1,252 @@
+//! How do bodies stream through, and who notices when one stands still?
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Response;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::time::{Instant, Sleep};
+
+use super::client::Answer;
+use super::pool::Lease;
+use crate::bucket::Permit;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why a body broke off.
+#[derive(Debug, thiserror::Error)]
+pub enum BodyError {
+    /// The connection that it came over broke.
+    #[error("the body broke off")]
+    Broken(#[source] BoxError),
+    /// It made no progress for too long.
+    #[error("the body made no progress for {0:?}")]
+    Stalled(Duration),
+}
+
+/// How a client's upload stands, for the one who waits for the upstream.
+#[derive(Debug, Default)]
+pub struct Upload {
+    moved: AtomicBool,
+    ended: AtomicU8,
+}
+
+const BROKEN: u8 = 1;
+const STALLED: u8 = 2;
+
+impl Upload {
+    /// Whether anything moved since the last call, or the client is the one who
+    /// is waited for.
+    pub(super) fn moved(&self) -> bool {
+        self.moved.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether the client's body broke off.
+    pub(super) fn is_broken(&self) -> bool {
+        self.ended.load(Ordering::Relaxed) == BROKEN
+    }
+
+    /// Whether the client's body made no progress for too long.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.ended.load(Ordering::Relaxed) == STALLED
+    }
+}
+
+/// Ends a wait that lasts too long. Its timer is made with the first wait.
+#[derive(Debug)]
+struct Patience {
+    most: Duration,
+    sleep: Option<Pin<Box<Sleep>>>,
+    waiting: bool,
+}
+
+impl Patience {
+    const fn new(most: Duration) -> Self {
+        Self {
+            most,
+            sleep: None,
+            waiting: false,
+        }
+    }
+
+    /// Something came: the next wait begins anew.
+    fn moved(&mut self) {
+        self.waiting = false;
+    }
+
+    /// Nothing came: ready once that has lasted too long.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let most = self.most;
+        let sleep = self
+            .sleep
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(most)));
+        if !self.waiting {
+            self.waiting = true;
+            sleep.as_mut().reset(Instant::now() + most);
+        }
+        sleep.as_mut().poll(cx)
+    }
+}
+
+/// A client's body on its way to the upstream.
+#[derive(Debug)]
+pub struct RequestBody<B> {
+    body: B,
+    upload: Option<Arc<Upload>>,
+    patience: Patience,
+}
+
+impl<B> RequestBody<B> {
+    /// A body that may stand still for `most`, and how it does where there is one.
+    pub fn new(body: B, most: Duration) -> (Self, Option<Arc<Upload>>)
+    where
+        B: Body,
+    {
+        let upload = (!body.is_end_stream()).then(Arc::default);
+        let told = upload.clone();
+        (
+            Self {
+                body,
+                upload,
+                patience: Patience::new(most),
+            },
+            told,
+        )
+    }
+}
+
+impl<B> RequestBody<B> {
+    fn tell(&self, what: impl FnOnce(&Upload)) {
+        if let Some(upload) = &self.upload {
+            what(upload);
+        }
+    }
+}
+
+impl<B> Body for RequestBody<B>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+{
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        // Whoever asks for more has taken what came before.
+        this.tell(|upload| upload.moved.store(true, Ordering::Relaxed));
+        match Pin::new(&mut this.body).poll_frame(cx) {
+            Poll::Ready(Some(Err(broken))) => {
+                this.tell(|upload| upload.ended.store(BROKEN, Ordering::Relaxed));
+                Poll::Ready(Some(Err(BodyError::Broken(broken.into()))))
+            }
+            Poll::Ready(frame) => {
+                this.patience.moved();
+                Poll::Ready(
+                    frame.map(|frame| frame.map_err(|broken| BodyError::Broken(broken.into()))),
+                )
+            }
+            Poll::Pending => {
+                ready!(this.patience.poll(cx));
+                this.tell(|upload| upload.ended.store(STALLED, Ordering::Relaxed));
+                Poll::Ready(Some(Err(BodyError::Stalled(this.patience.most))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// An upstream's body on its way to the client. It holds the upstream's permit
+/// and the connection until its last byte, or until it is dropped.
+#[derive(Debug)]
+pub struct AnswerBody<B> {
+    body: Incoming,
+    patience: Patience,
+    held: Option<(Permit, Lease<RequestBody<B>>)>,
+}
+
+impl<B: Send + 'static> AnswerBody<B> {
+    /// A body that may stand still for `most`.
+    pub(super) fn new(
+        body: Incoming,
+        most: Duration,
+        permit: Permit,
+        lease: Lease<RequestBody<B>>,
+    ) -> Self {
+        let mut answer = Self {
+            body,
+            patience: Patience::new(most),
+            held: Some((permit, lease)),
+        };
+        if answer.body.is_end_stream() {
+            answer.ended();
+        }
+        answer
+    }
+
+    /// All of it is here: another request may take the permit and the connection.
+    fn ended(&mut self) {
+        if let Some((_permit, lease)) = self.held.take() {
+            lease.release();
+        }
+    }
+}
+
+impl<B: Send + Unpin + 'static> Body for AnswerBody<B> {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        let frame = match Pin::new(&mut this.body).poll_frame(cx) {
+            Poll::Ready(frame) => frame,
+            Poll::Pending => {
+                ready!(this.patience.poll(cx));
+                this.held = None;
+                return Poll::Ready(Some(Err(BodyError::Stalled(this.patience.most))));
+            }
+        };
+        this.patience.moved();
+        match &frame {
+            Some(Err(_broken)) => this.held = None,
+            None => this.ended(),
+            Some(Ok(_)) if this.body.is_end_stream() => this.ended(),
+            Some(Ok(_)) => (),
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(|broken| BodyError::Broken(broken.into()))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<B: Send + 'static> Answer<B> {
+    /// The answer as it goes to the client; its body may stand still for `most`.
+    pub fn with(self, most: Duration, permit: Permit) -> Response<AnswerBody<B>> {
+        let lease = self.lease;
+        self.response
+            .map(|body| AnswerBody::new(body, most, permit, lease))
+    }
+}

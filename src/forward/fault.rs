@@ -1,0 +1,79 @@
+//! What went wrong on the way to an upstream, and may it have seen the request?
+
+use std::error::Error;
+use std::fmt;
+
+use crate::metrics::UpstreamError;
+
+/// A request that an upstream did not answer.
+#[derive(Debug)]
+pub struct Fault {
+    /// What went wrong.
+    pub kind: FaultKind,
+    /// Whether any byte of the request may have reached the upstream: if not, it
+    /// is safe to send the request again.
+    pub may_have_seen: bool,
+    /// What the client library said.
+    pub cause: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// What went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// No connection came up.
+    Unreachable,
+    /// No connection came up in time.
+    ConnectTimeout,
+    /// The connection broke, or what came back was not HTTP.
+    Broken,
+    /// Nothing came back in time.
+    TooSlow,
+    /// The client's body broke off; the upstream is not to blame.
+    ClientLeft,
+    /// The client's body made no progress; the upstream is not to blame.
+    ClientStalled,
+}
+
+impl Fault {
+    /// The client is gone, behind a body that was not read to its end.
+    pub fn client_left(cause: Option<std::io::Error>) -> Self {
+        Self {
+            kind: FaultKind::ClientLeft,
+            may_have_seen: true,
+            cause: cause.map(Into::into),
+        }
+    }
+}
+
+impl FaultKind {
+    /// How the metrics call it; the client's own faults count elsewhere.
+    pub const fn metric(self) -> Option<UpstreamError> {
+        match self {
+            Self::Unreachable => Some(UpstreamError::Connect),
+            Self::ConnectTimeout | Self::TooSlow => Some(UpstreamError::Timeout),
+            Self::Broken => Some(UpstreamError::Broken),
+            Self::ClientLeft | Self::ClientStalled => None,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.kind {
+            FaultKind::Unreachable => "the upstream can't be reached",
+            FaultKind::ConnectTimeout => "the upstream did not take the connection in time",
+            FaultKind::Broken => "the upstream broke off or answered nonsense",
+            FaultKind::TooSlow => "the upstream did not answer in time",
+            FaultKind::ClientLeft => "the request's body broke off",
+            FaultKind::ClientStalled => "the request's body made no progress",
+        })
+    }
+}
+
+impl Error for Fault {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause
+            .as_deref()
+            .map(|cause| cause as &(dyn Error + 'static))
+    }
+}

@@ -1,0 +1,158 @@
+//! Which headers go on, which stay here, and which does weir set?
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
+use smallvec::SmallVec;
+
+use super::target::{HostSent, ServerTarget};
+
+/// How weir names itself in `Via`, with the version of HTTP that it was sent.
+const VIA_1_1: HeaderValue = HeaderValue::from_static("1.1 weir");
+const VIA_1_0: HeaderValue = HeaderValue::from_static("1.0 weir");
+const HTTP: HeaderValue = HeaderValue::from_static("http");
+const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
+
+static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+static X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+
+/// Headers that concern one connection only (RFC 9110, 7.6.1), whether or not
+/// `Connection` names them.
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection"
+            | "keep-alive"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "proxy-connection"
+            | "te"
+            | "transfer-encoding"
+            | "upgrade"
+    )
+}
+
+/// What only a trusted proxy may say about where a request comes from, with the
+/// spellings that some upstreams take for the same.
+fn is_forwarded(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    name.len() >= "forwarded".len()
+        && (name == "forwarded"
+            || [
+                "x-forwarded",
+                "x_forwarded",
+                "x-real-ip",
+                "x_real_ip",
+                "x-real_ip",
+                "x_real-ip",
+            ]
+            .iter()
+            .any(|prefix| name.starts_with(prefix)))
+}
+
+/// From where a request came to weir.
+#[derive(Clone, Copy, Debug)]
+pub struct Hop<'a> {
+    /// The peer's address, as it is written in `X-Forwarded-For`.
+    pub peer: &'a HeaderValue,
+    /// Whether the peer may say where the request came from before.
+    pub trusted: bool,
+}
+
+/// Makes a client's headers the ones that the upstream gets.
+pub fn to_upstream(parts: &mut Parts, hop: Hop<'_>, target: &ServerTarget) {
+    let headers = &mut parts.headers;
+    let trailers = headers
+        .get_all(header::TE)
+        .iter()
+        .any(|te| te.as_bytes().eq_ignore_ascii_case(b"trailers"));
+    drop_some(headers, |name| {
+        is_hop_by_hop(name) || (!hop.trusted && is_forwarded(name))
+    });
+    if trailers {
+        headers.insert(header::TE, TRAILERS);
+    }
+    append_address(headers, hop.peer);
+    headers.entry(&X_FORWARDED_PROTO).or_insert(HTTP);
+    let old = parts.version == http::Version::HTTP_10;
+    headers.append(header::VIA, if old { VIA_1_0 } else { VIA_1_1 });
+    let host = headers.get(header::HOST).cloned();
+    if let Some(host) = &host {
+        headers
+            .entry(&X_FORWARDED_HOST)
+            .or_insert_with(|| host.clone());
+    }
+    let sent = match target.host {
+        HostSent::Client if host.is_some() => host,
+        HostSent::Client | HostSent::Upstream => {
+            HeaderValue::from_str(target.authority.as_str()).ok()
+        }
+    };
+    if let Some(sent) = sent {
+        headers.insert(header::HOST, sent);
+    }
+    for (name, value) in &target.set_headers {
+        headers.insert(name, value.clone());
+    }
+}
+
+/// Makes an upstream's headers the ones that the client gets.
+pub fn to_client(headers: &mut HeaderMap) {
+    drop_some(headers, is_hop_by_hop);
+    headers.append(header::VIA, VIA_1_1);
+}
+
+/// Drops headers, and those that `Connection` names. Most messages have none:
+/// one look over the names tells.
+fn drop_some(headers: &mut HeaderMap, is_dropped: impl Fn(&HeaderName) -> bool) {
+    let mut dropped: SmallVec<[HeaderName; 4]> = headers
+        .keys()
+        .filter(|name| is_dropped(name))
+        .cloned()
+        .collect();
+    if dropped.contains(&header::CONNECTION) {
+        let named = headers
+            .get_all(header::CONNECTION)
+            .iter()
+            .flat_map(|line| line.as_bytes().split(|byte| *byte == b','))
+            .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
+            // These say how long the message is, where it goes and who asks:
+            // a client must not make them vanish.
+            .filter(|name| !KEPT.contains(name));
+        dropped.extend(named);
+    }
+    for name in dropped {
+        headers.remove(name);
+    }
+}
+
+/// End-to-end headers that `Connection` can't take away.
+const KEPT: [HeaderName; 6] = [
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::CONTENT_TYPE,
+    header::AUTHORIZATION,
+    header::CACHE_CONTROL,
+    header::VIA,
+];
+
+fn append_address(headers: &mut HeaderMap, peer: &HeaderValue) {
+    let mut lines = headers.get_all(&X_FORWARDED_FOR).iter().peekable();
+    if lines.peek().is_none() {
+        headers.insert(&X_FORWARDED_FOR, peer.clone());
+        return;
+    }
+    let mut list: Vec<u8> = lines
+        .flat_map(|line| [line.as_bytes(), b", "])
+        .flatten()
+        .copied()
+        .collect();
+    list.extend_from_slice(peer.as_bytes());
+    if let Ok(list) = HeaderValue::try_from(list) {
+        headers.insert(&X_FORWARDED_FOR, list);
+    }
+}
+
+#[cfg(test)]
+#[path = "headers_tests.rs"]
+mod tests;

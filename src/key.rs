@@ -1,0 +1,11 @@
+//! Under which text is a request counted?
+
+mod client;
+mod id;
+mod normal;
+mod template;
+
+pub use client::{client_address, is_trusted};
+pub use id::{KeyHasher, KeyId};
+pub use normal::{BadPath, normal_host, normal_path};
+pub use template::{Facts, KeyTemplate, TemplateError, is_secret_name};

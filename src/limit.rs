@@ -1,0 +1,40 @@
+//! What does the config say of a limit?
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+
+use crate::key::KeyTemplate;
+use crate::line::Pace;
+
+/// A named policy: what is counted, how fast it may go, what a refusal says.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Its name, as in `[limits.NAME]`.
+    pub name: Arc<str>,
+    /// Under which key requests are counted.
+    pub key: KeyTemplate,
+    /// How many leading bits of an IPv6 address count.
+    pub ipv6_prefix: u8,
+    /// What happens to a request that has no such key.
+    pub on_missing_key: OnMissingKey,
+    /// How slots follow each other, and how many may wait for them.
+    pub pace: Pace,
+    /// The longest wait that a request is admitted to.
+    pub max_wait: Option<Duration>,
+    /// The status of a refusal.
+    pub status: StatusCode,
+    /// Whether it only counts what it would refuse.
+    pub dry_run: bool,
+}
+
+/// What happens to a request whose key is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnMissingKey {
+    /// It is refused with 400.
+    #[default]
+    Reject,
+    /// The limit does not count it.
+    Skip,
+}

@@ -1,0 +1,347 @@
+//! Who waits in this bucket, and whose turn is it?
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::ledger::{Ledger, Loan, Use};
+use super::pace::{Load, Pace, Remaining, Slot, Taken, Verdict};
+use crate::units::Moment;
+
+/// One key's state in one limit. `T` is how a waiting request is reached.
+///
+/// A bucket that nobody waits in is one slot; the rest is allocated with the
+/// first one who waits and dropped with the last.
+#[derive(Debug)]
+pub struct Bucket<T> {
+    next: Slot,
+    line: Option<Box<Line<T>>>,
+}
+
+/// A place in the line: the earlier number goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket {
+    number: u64,
+    joined: Moment,
+}
+
+impl Ticket {
+    /// When its holder joined the line.
+    pub const fn joined(self) -> Moment {
+        self.joined
+    }
+}
+
+/// A slot lent to the one whose turn it is.
+#[derive(Debug)]
+pub struct Promise<T> {
+    /// Whose turn it is.
+    pub ticket: Ticket,
+    /// How to reach it.
+    pub waiter: T,
+    /// The slot in its hand.
+    pub loan: Loan,
+    /// When the slot was due.
+    pub due: Moment,
+    /// Slots that went by unused before this one.
+    pub missed: u64,
+}
+
+#[derive(Debug)]
+struct Line<T> {
+    ready: BTreeMap<Ticket, T>,
+    /// Those who cannot go, whatever the slots: they keep their places.
+    blocked: BTreeMap<Ticket, T>,
+    ledger: Ledger,
+    hold: Moment,
+    armed: Option<Moment>,
+    joined: u64,
+}
+
+impl<T> Bucket<T> {
+    /// A bucket to which nobody has come.
+    pub fn new(pace: &Pace, now: Moment) -> Self {
+        Self {
+            next: pace.fresh(now),
+            line: None,
+        }
+    }
+
+    /// Whether the bucket is as if nobody had come: it can be forgotten.
+    pub fn is_idle(&self, pace: &Pace, now: Moment) -> bool {
+        pace.is_fresh(self.next, now) && self.line.as_ref().is_none_or(|line| line.is_spent(now))
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.line.as_ref().map_or(0, |line| {
+            line.ready.len().saturating_add(line.blocked.len())
+        })
+    }
+
+    /// Since when the one who waits longest has waited.
+    pub fn oldest(&self) -> Option<Moment> {
+        let line = self.line.as_ref()?;
+        let ready = line
+            .ready
+            .first_key_value()
+            .map(|(ticket, _)| ticket.joined);
+        let blocked = line
+            .blocked
+            .first_key_value()
+            .map(|(ticket, _)| ticket.joined);
+        ready.into_iter().chain(blocked).min()
+    }
+
+    /// Whether a request that arrives is admitted.
+    pub fn verdict(&self, pace: &Pace, now: Moment, max_wait: Option<Duration>) -> Verdict {
+        pace.verdict(&self.load(now, max_wait))
+    }
+
+    /// What would be admitted if it came now.
+    pub fn remaining(&self, pace: &Pace, now: Moment, max_wait: Option<Duration>) -> Remaining {
+        pace.remaining(&self.load(now, max_wait))
+    }
+
+    /// Whether an admitted request may go at once: its slot has come and no one
+    /// is before it who could go.
+    pub fn goes_at_once(&self, pace: &Pace, now: Moment) -> bool {
+        !pace.has_line()
+            || (self.next.at() <= now && self.line.as_ref().is_none_or(|line| line.is_clear(now)))
+    }
+
+    /// Uses a slot for good, for a request that goes at once.
+    pub fn take(&mut self, pace: &Pace, now: Moment) {
+        self.next = pace.take_on_arrival(self.next, now);
+        if let Some(line) = &mut self.line {
+            line.ledger.spend(now, Use::OnArrival);
+        }
+    }
+
+    /// Uses a slot for a request that goes at once but isn't served yet.
+    pub fn lend(&mut self, pace: &Pace, now: Moment) -> Loan {
+        let before = self.next;
+        self.next = pace.take_on_arrival(before, now);
+        self.open().ledger.lend(before, now, Use::OnArrival)
+    }
+
+    /// A place at the tail.
+    pub fn join(&mut self, now: Moment, waiter: T) -> Ticket {
+        let line = self.open();
+        let ticket = line.ticket(now);
+        line.ready.insert(ticket, waiter);
+        ticket
+    }
+
+    /// A place at the tail for one who cannot go yet, whatever the slots.
+    pub fn join_blocked(&mut self, now: Moment, waiter: T) -> Ticket {
+        let line = self.open();
+        let ticket = line.ticket(now);
+        line.blocked.insert(ticket, waiter);
+        ticket
+    }
+
+    /// Frees a place: all behind it move up. False where it was free already.
+    pub fn leave(&mut self, ticket: Ticket, now: Moment) -> bool {
+        let Some(line) = &mut self.line else {
+            return false;
+        };
+        let left = line.ready.remove(&ticket).is_some() || line.blocked.remove(&ticket).is_some();
+        self.tidy(now);
+        left
+    }
+
+    /// The first who could go.
+    pub fn first(&self) -> Option<&T> {
+        let (_, waiter) = self.line.as_ref()?.ready.first_key_value()?;
+        Some(waiter)
+    }
+
+    /// When the next one may go; `None` while no one waits who could.
+    pub fn due(&self) -> Option<Moment> {
+        let line = self.line.as_ref().filter(|line| !line.ready.is_empty())?;
+        Some(self.next.at().max(line.hold))
+    }
+
+    /// Lends the slot that is due to the first who can go.
+    pub fn promise(&mut self, pace: &Pace, now: Moment) -> Option<Promise<T>> {
+        let due = self.due().filter(|due| *due <= now)?;
+        let line = self.line.as_mut()?;
+        let (ticket, waiter) = line.ready.pop_first()?;
+        let loan = line.ledger.lend(self.next, now, Use::InTurn);
+        let Taken { next, missed } = pace.take_in_turn(self.next, now);
+        self.next = next;
+        Some(Promise {
+            ticket,
+            waiter,
+            loan,
+            due,
+            missed,
+        })
+    }
+
+    /// The one to whom the slot of `loan` was promised has it in hand.
+    pub fn claim(&mut self, loan: Loan) {
+        if let Some(line) = &mut self.line {
+            line.ledger.claim(loan);
+        }
+    }
+
+    /// The slot of `loan` was used.
+    pub fn settle(&mut self, pace: &Pace, loan: Loan, now: Moment) {
+        if let Some(line) = &mut self.line {
+            line.ledger.settle(pace, loan);
+        }
+        self.tidy(now);
+    }
+
+    /// The slot of `loan` will not be used: the bucket is as if it had never been lent.
+    pub fn give_back(&mut self, pace: &Pace, loan: Loan, now: Moment) {
+        if let Some(next) = self
+            .line
+            .as_mut()
+            .and_then(|line| line.ledger.give_back(pace, loan))
+        {
+            // Under a new, slower pace the same history would come to more.
+            self.next = self.next.min(next);
+        }
+        self.tidy(now);
+    }
+
+    /// The slot of `loan` can't be used now: its holder is back in its place,
+    /// and others may go.
+    pub fn step_back(&mut self, pace: &Pace, ticket: Ticket, loan: Loan, waiter: T, now: Moment) {
+        self.open().blocked.insert(ticket, waiter);
+        self.give_back(pace, loan, now);
+    }
+
+    /// The holder of a place can go again. False where the place was given up.
+    pub fn ready(&mut self, ticket: Ticket) -> bool {
+        let Some(line) = &mut self.line else {
+            return false;
+        };
+        let waiter = line.blocked.remove(&ticket);
+        let kept = waiter.is_some();
+        line.ready.extend(waiter.map(|waiter| (ticket, waiter)));
+        kept
+    }
+
+    /// Whether the holder of a place cannot go for now.
+    pub fn is_blocked(&self, ticket: Ticket) -> bool {
+        self.line
+            .as_ref()
+            .is_some_and(|line| line.blocked.contains_key(&ticket))
+    }
+
+    /// The first of those who cannot go, and of whom `is_meant` holds, can go again.
+    pub fn ready_first(&mut self, is_meant: impl Fn(&T) -> bool) -> bool {
+        let Some(line) = &mut self.line else {
+            return false;
+        };
+        let first = line.blocked.iter().find(|(_, waiter)| is_meant(waiter));
+        let ticket = first.map(|(ticket, _)| *ticket);
+        ticket.is_some_and(|ticket| self.ready(ticket))
+    }
+
+    /// The instant for which a timer must be set: none while one is set that
+    /// rings no later.
+    pub fn arm(&mut self) -> Option<Moment> {
+        let due = self.due()?;
+        let line = self.line.as_mut()?;
+        let earlier = line.armed.is_none_or(|armed| due < armed);
+        line.armed = if earlier { Some(due) } else { line.armed };
+        earlier.then_some(due)
+    }
+
+    /// A timer set for `when` rang. False where another was set in its place.
+    pub fn rang(&mut self, when: Moment) -> bool {
+        let armed = self.line.as_mut().map(|line| &mut line.armed);
+        armed.is_some_and(|armed| armed.take_if(|armed| *armed == when).is_some())
+    }
+
+    /// Another pace holds from now on: the next slot is at most `ahead` of its
+    /// intervals off, so that nobody waits for one that a slower pace had set.
+    pub fn repace(&mut self, pace: &Pace, ahead: u32, now: Moment) {
+        self.next = pace.no_later(self.next, ahead, now);
+    }
+
+    /// Lets nobody go before `until`; an earlier hold is kept where it is longer.
+    pub fn hold(&mut self, until: Moment) {
+        let line = self.open();
+        line.hold = line.hold.max(until);
+    }
+
+    /// Empties the line: those who waited, to be told.
+    pub fn purge(&mut self, now: Moment) -> Vec<T> {
+        let Some(line) = &mut self.line else {
+            return Vec::new();
+        };
+        let ready = std::mem::take(&mut line.ready).into_values();
+        let told = ready
+            .chain(std::mem::take(&mut line.blocked).into_values())
+            .collect();
+        self.tidy(now);
+        told
+    }
+
+    fn load(&self, now: Moment, max_wait: Option<Duration>) -> Load {
+        let hold = self
+            .line
+            .as_ref()
+            .map_or(Moment::default(), |line| line.hold);
+        Load {
+            next: self.next,
+            waiting: self.waiting(),
+            hold,
+            now,
+            max_wait,
+        }
+    }
+
+    fn open(&mut self) -> &mut Line<T> {
+        self.line.get_or_insert_with(Box::default)
+    }
+
+    fn tidy(&mut self, now: Moment) {
+        if self.line.as_ref().is_some_and(|line| line.is_spent(now)) {
+            self.line = None;
+        }
+    }
+}
+
+impl<T> Line<T> {
+    /// Whether nobody is before one who comes: in the line and able to go, or
+    /// with a promise on its way.
+    fn is_clear(&self, now: Moment) -> bool {
+        self.ready.is_empty() && !self.ledger.is_promising() && self.hold <= now
+    }
+
+    fn is_spent(&self, now: Moment) -> bool {
+        self.ready.is_empty()
+            && self.blocked.is_empty()
+            && self.ledger.is_empty()
+            && self.hold <= now
+    }
+
+    fn ticket(&mut self, now: Moment) -> Ticket {
+        // Numbers go on from the clock: whoever still holds a ticket of a line
+        // that is no more holds nobody's else.
+        self.joined = self.joined.saturating_add(1).max(now.as_micros());
+        Ticket {
+            number: self.joined,
+            joined: now,
+        }
+    }
+}
+
+impl<T> Default for Line<T> {
+    fn default() -> Self {
+        Self {
+            ready: BTreeMap::new(),
+            blocked: BTreeMap::new(),
+            ledger: Ledger::default(),
+            hold: Moment::default(),
+            armed: None,
+            joined: 0,
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Which slots does a rate give, and who may still have one?
+
+use std::time::Duration;
+
+use crate::units::{Human, Interval, Moment, Rate, whole_seconds};
+
+/// How late a slot may be used and still count as on time. Later than this it
+/// is gone, so that a stalled process does not make up for lost time.
+pub const TOLERANCE: Duration = Duration::from_millis(2);
+
+/// How early, at most, a limit without places lets a request go: clients that
+/// keep its pace to the dot still arrive a hair before their slot.
+const HAIR: Duration = Duration::from_millis(1);
+
+/// The longest line that a limit may promise to drain.
+const LONGEST_DRAIN: Duration = Duration::from_hours(10 * 365 * 24);
+
+/// An instant at which a bucket may let a request go: `part` counts in the
+/// fraction of a microsecond in which its limit's interval is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Slot {
+    at: Moment,
+    part: u32,
+}
+
+impl Slot {
+    /// The slot's instant, its fraction of a microsecond cut off.
+    pub const fn at(self) -> Moment {
+        self.at
+    }
+}
+
+/// The arithmetic of one limit: an interval between slots, `burst` requests
+/// beyond the steady rate, the first `delay` of which need not wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    rate: Rate,
+    interval: Interval,
+    burst: u32,
+    delay: u32,
+}
+
+/// Why a burst does not go with its rate.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum PaceError {
+    /// More requests would pass at once than the burst has.
+    #[error("delay {delay} is above the burst of {burst}")]
+    Delay {
+        /// The delay asked for.
+        delay: u32,
+        /// The burst that it is part of.
+        burst: u32,
+    },
+    /// The last one in line would wait for years.
+    #[error("a burst of {burst} at {rate} takes {} to drain; at most {} can be kept exactly", Human(*drain), Human(LONGEST_DRAIN))]
+    Drain {
+        /// The burst asked for.
+        burst: u32,
+        /// The rate at which it would drain.
+        rate: Rate,
+        /// How long that would take.
+        drain: Duration,
+    },
+}
+
+/// What a bucket answers to a request that arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// There is a place, and its turn comes after this long.
+    Admitted(Duration),
+    /// There is none.
+    Refused(Crowded),
+}
+
+/// Why there is no place, and how long until there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crowded {
+    /// Every place is taken.
+    Full(Duration),
+    /// The wait would be longer than is allowed.
+    MaxWait(Duration),
+}
+
+/// What a bucket would still admit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remaining {
+    /// Requests that would be admitted if they all came now.
+    pub admits: u64,
+    /// Until one would be admitted.
+    pub free_in: Duration,
+    /// Until the bucket is as if nobody had come.
+    pub idle_in: Duration,
+}
+
+/// What the wait of a newcomer depends on, besides its limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    pub(super) next: Slot,
+    pub(super) waiting: usize,
+    pub(super) hold: Moment,
+    pub(super) now: Moment,
+    pub(super) max_wait: Option<Duration>,
+}
+
+/// A slot after one was used.
+pub(super) struct Taken {
+    pub(super) next: Slot,
+    pub(super) missed: u64,
+}
+
+impl Pace {
+    /// A pace of `rate` with `burst` and `delay`.
+    pub fn new(rate: Rate, burst: u32, delay: u32) -> Result<Self, PaceError> {
+        if delay > burst {
+            return Err(PaceError::Delay { delay, burst });
+        }
+        let pace = Self {
+            rate,
+            interval: rate.interval(),
+            burst,
+            delay,
+        };
+        let drain = pace.span(pace.intervals(u64::from(burst).saturating_add(1)));
+        if drain > LONGEST_DRAIN {
+            return Err(PaceError::Drain { burst, rate, drain });
+        }
+        Ok(pace)
+    }
+
+    /// The steady rate.
+    pub const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// The time between two slots, rounded up to whole microseconds.
+    pub fn interval(&self) -> Duration {
+        self.span(self.interval.ticks())
+    }
+
+    /// How many may wait, or go at once, beyond the steady rate.
+    pub const fn burst(&self) -> u32 {
+        self.burst
+    }
+
+    /// How many of the burst pass without waiting.
+    pub const fn delay(&self) -> u32 {
+        self.delay
+    }
+
+    /// Whether requests may wait at all; where not, they pass or are refused at once.
+    pub const fn has_line(&self) -> bool {
+        self.burst > self.delay
+    }
+
+    /// The longest wait of a request that is admitted.
+    pub fn longest_wait(&self) -> Duration {
+        self.span(self.intervals(u64::from(self.burst.saturating_sub(self.delay))))
+    }
+
+    /// The seconds in which the burst drains, at least one: the window of a
+    /// `RateLimit-Policy`.
+    pub fn window(&self) -> u64 {
+        let drain = self.span(self.intervals(u64::from(self.burst.max(1))));
+        whole_seconds(drain)
+    }
+
+    /// The next slot of a bucket to which nobody has come.
+    pub(super) fn fresh(&self, now: Moment) -> Slot {
+        self.slot(self.floor(now))
+    }
+
+    /// Whether a bucket with this next slot is as if nobody had come.
+    pub(super) fn is_fresh(&self, next: Slot, now: Moment) -> bool {
+        self.ticks(next) <= self.floor(now)
+    }
+
+    /// Whether a newcomer is admitted, and how long until its turn or a place.
+    pub(super) fn verdict(&self, load: &Load) -> Verdict {
+        let now = self.at(load.now);
+        let line = self.intervals(load.waiting as u64);
+        let next = self.ticks(load.next).max(self.floor(load.now));
+        // While it is held nobody goes, but idle credit grows on.
+        let held = next.max(self.floor(load.hold));
+        let turn = held.saturating_add(line).max(self.at(load.hold));
+        let wait = self.span(turn.saturating_sub(now));
+        let too_long = load
+            .max_wait
+            .map_or(Duration::ZERO, |most| wait.saturating_sub(most));
+        let bound = now.saturating_add(self.bound());
+        if next.saturating_add(line) > bound {
+            // A held line frees a place only when the hold ends.
+            let first = if load.waiting as u64 > u64::from(self.burst) {
+                held
+            } else {
+                next
+            };
+            let place = first.saturating_add(line).saturating_sub(bound);
+            return Verdict::Refused(Crowded::Full(self.span(place).max(too_long)));
+        }
+        if too_long > Duration::ZERO {
+            return Verdict::Refused(Crowded::MaxWait(too_long));
+        }
+        Verdict::Admitted(wait)
+    }
+
+    /// What would be admitted if it came now.
+    pub(super) fn remaining(&self, load: &Load) -> Remaining {
+        let now = self.at(load.now);
+        let line = self.intervals(load.waiting as u64);
+        let next = self.ticks(load.next).max(self.floor(load.now));
+        let room = |first: u128, bound: u128| {
+            now.saturating_add(bound)
+                .checked_sub(first.saturating_add(line))
+                .and_then(|spare| spare.checked_div(self.interval.ticks()))
+                .map_or(0, |more| more.saturating_add(1))
+        };
+        let most = match load.max_wait {
+            None => u128::MAX,
+            Some(most) if load.hold.since(load.now) > most => 0,
+            Some(most) => room(next.max(self.floor(load.hold)), self.duration(most)),
+        };
+        let admits = room(next, self.bound()).min(most);
+        let last = next
+            .saturating_add(line)
+            .saturating_add(self.intervals(u64::from(self.delay)));
+        Remaining {
+            admits: u64::try_from(admits).unwrap_or(u64::MAX),
+            free_in: match self.verdict(load) {
+                Verdict::Admitted(_) => Duration::ZERO,
+                Verdict::Refused(Crowded::Full(free) | Crowded::MaxWait(free)) => free,
+            },
+            idle_in: self
+                .span(last.saturating_sub(now))
+                .max(load.hold.since(load.now)),
+        }
+    }
+
+    /// The slot `next`, or the one `ahead` intervals from now if that is earlier.
+    pub(super) fn no_later(&self, next: Slot, ahead: u32, now: Moment) -> Slot {
+        let most = self
+            .at(now)
+            .saturating_add(self.intervals(u64::from(ahead)));
+        self.slot(self.ticks(next).min(most))
+    }
+
+    /// Uses the slot `next` at `now` for a request that found the line empty:
+    /// idle credit never reaches back further than `delay` intervals.
+    pub(super) fn take_on_arrival(&self, next: Slot, now: Moment) -> Slot {
+        let next = self.ticks(next).max(self.floor(now));
+        self.slot(next.saturating_add(self.interval.ticks()))
+    }
+
+    /// Uses the slot `next` at `now` for one who waited. A slot that came no
+    /// later than [`TOLERANCE`] keeps the grid, so that late wake-ups do not add
+    /// up; what came later than that is gone.
+    pub(super) fn take_in_turn(&self, next: Slot, now: Moment) -> Taken {
+        let kept = self.floor(now).saturating_sub(self.duration(TOLERANCE));
+        let due = self.ticks(next);
+        let missed = kept
+            .saturating_sub(due)
+            .checked_div(self.interval.ticks())
+            .unwrap_or(0);
+        Taken {
+            next: self.slot(due.max(kept).saturating_add(self.interval.ticks())),
+            missed: u64::try_from(missed).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// How long a newcomer may wait: the places of the line, or for a limit
+    /// without places the hair by which a punctual client comes early.
+    fn bound(&self) -> u128 {
+        if self.has_line() {
+            self.intervals(u64::from(self.burst.saturating_sub(self.delay)))
+        } else {
+            let half = self.interval.ticks().checked_div(2).unwrap_or(0);
+            half.min(self.duration(HAIR))
+        }
+    }
+
+    /// The earliest that `next` counts from: `delay` intervals of idle credit.
+    fn floor(&self, now: Moment) -> u128 {
+        self.at(now)
+            .saturating_sub(self.intervals(u64::from(self.delay)))
+    }
+
+    fn intervals(&self, count: u64) -> u128 {
+        self.interval.ticks().saturating_mul(u128::from(count))
+    }
+
+    fn at(&self, moment: Moment) -> u128 {
+        self.micros(u128::from(moment.as_micros()))
+    }
+
+    fn duration(&self, span: Duration) -> u128 {
+        self.micros(span.as_micros())
+    }
+
+    fn micros(&self, micros: u128) -> u128 {
+        micros.saturating_mul(u128::from(self.interval.ticks_per_micro()))
+    }
+
+    /// After a reload the fraction may be another's: it never counts as a whole.
+    fn ticks(&self, slot: Slot) -> u128 {
+        let part = slot
+            .part
+            .min(self.interval.ticks_per_micro().saturating_sub(1));
+        self.at(slot.at).saturating_add(u128::from(part))
+    }
+
+    fn slot(&self, ticks: u128) -> Slot {
+        let of = u128::from(self.interval.ticks_per_micro());
+        let micros = ticks.checked_div(of).unwrap_or(ticks);
+        let part = ticks.checked_rem(of).unwrap_or(0);
+        Slot {
+            at: Moment::from_micros(u64::try_from(micros).unwrap_or(u64::MAX)),
+            part: u32::try_from(part).unwrap_or(0),
+        }
+    }
+
+    /// Rounded up to whole microseconds: coming back then succeeds.
+    fn span(&self, ticks: u128) -> Duration {
+        let micros = ticks.div_ceil(u128::from(self.interval.ticks_per_micro()).max(1));
+        Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
+    }
+}

@@ -1,0 +1,181 @@
+//! How is it told to the metrics that something happened?
+
+use std::time::Duration;
+
+use metrics::{Counter, Gauge, Histogram};
+
+use super::{Fate, Outcome, Reason, UpstreamError};
+
+/// Class of a status, as a label.
+pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// What is counted for one limit.
+#[derive(Debug)]
+pub struct LimitMetrics {
+    pub(super) refused: Vec<Counter>,
+    pub(super) would_refuse: Vec<Counter>,
+    pub(super) slots: Vec<Counter>,
+    pub(super) waiting: Gauge,
+    pub(super) line_length: Gauge,
+    pub(super) oldest_wait: Gauge,
+    pub(super) buckets: Gauge,
+    #[expect(dead_code, reason = "it stands at 0 until limits can be paused")]
+    pub(super) paused: Gauge,
+    pub(super) wait: Histogram,
+    pub(super) lateness: Histogram,
+    pub(super) rate: Gauge,
+    pub(super) burst: Gauge,
+}
+
+/// What is counted for one route.
+#[derive(Debug)]
+pub struct RouteMetrics {
+    pub(super) requests: Vec<Counter>,
+    pub(super) seconds: Vec<Histogram>,
+}
+
+/// What is counted for one upstream.
+#[derive(Debug)]
+pub struct UpstreamMetrics {
+    pub(super) seconds: Vec<Histogram>,
+    pub(super) errors: Vec<Counter>,
+    pub(super) in_flight: Gauge,
+    pub(super) up: Gauge,
+}
+
+/// What is counted for the listener.
+#[derive(Debug)]
+pub struct ConnectionMetrics {
+    pub(super) open: Gauge,
+    pub(super) refused: Counter,
+    pub(super) timed_out: Counter,
+}
+
+fn bump(counters: &[Counter], which: usize, by: u64) {
+    if let Some(counter) = counters.get(which) {
+        counter.increment(by);
+    }
+}
+
+/// The class of a status: 0 for `1xx` to 4 for `5xx`.
+fn class(status: u16) -> usize {
+    usize::from(status / 100)
+        .saturating_sub(1)
+        .min(CLASSES.len() - 1)
+}
+
+impl LimitMetrics {
+    /// A request was refused.
+    pub fn refused(&self, reason: Reason) {
+        bump(&self.refused, reason as usize, 1);
+    }
+
+    /// A request would have been refused, were it not a dry run.
+    pub fn would_refuse(&self, reason: Reason) {
+        bump(&self.would_refuse, reason as usize, 1);
+    }
+
+    /// So many slots ended so.
+    pub fn slots(&self, fate: Fate, count: u64) {
+        bump(&self.slots, fate as usize, count);
+    }
+
+    /// One more waits.
+    pub fn joined(&self) {
+        self.waiting.increment(1.0);
+    }
+
+    /// One fewer waits.
+    pub fn parted(&self) {
+        self.waiting.decrement(1.0);
+    }
+
+    /// An admitted request waited so long.
+    pub fn waited(&self, wait: Duration) {
+        self.wait.record(wait.as_secs_f64());
+    }
+
+    /// A slot was handed out so late.
+    pub fn late(&self, late: Duration) {
+        self.lateness.record(late.as_secs_f64());
+    }
+
+    /// What the buckets look like now.
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+    pub fn seen(&self, buckets: usize, longest: usize, oldest: Duration) {
+        self.buckets.set(buckets as f64);
+        self.line_length.set(longest as f64);
+        self.oldest_wait.set(oldest.as_secs_f64());
+    }
+
+    /// What the config says.
+    pub fn configured(&self, rate: f64, burst: u32) {
+        self.rate.set(rate);
+        self.burst.set(f64::from(burst));
+    }
+}
+
+impl RouteMetrics {
+    /// A request ended.
+    pub fn ended(&self, outcome: Outcome) {
+        bump(&self.requests, outcome as usize, 1);
+    }
+
+    /// An answer of this status was whole after so long.
+    pub fn answered(&self, status: u16, took: Duration) {
+        if let Some(seconds) = self.seconds.get(class(status)) {
+            seconds.record(took.as_secs_f64());
+        }
+    }
+}
+
+impl UpstreamMetrics {
+    /// The head of an answer came after so long.
+    pub fn answered(&self, status: u16, took: Duration) {
+        if let Some(seconds) = self.seconds.get(class(status)) {
+            seconds.record(took.as_secs_f64());
+        }
+    }
+
+    /// Something went wrong.
+    pub fn failed(&self, kind: UpstreamError) {
+        bump(&self.errors, kind as usize, 1);
+    }
+
+    /// One more request is under way.
+    pub fn began(&self) {
+        self.in_flight.increment(1.0);
+    }
+
+    /// One fewer request is under way.
+    pub fn ended(&self) {
+        self.in_flight.decrement(1.0);
+    }
+
+    /// Whether it is well.
+    pub fn up(&self, up: bool) {
+        self.up.set(f64::from(u8::from(up)));
+    }
+}
+
+impl ConnectionMetrics {
+    /// A client connected.
+    pub fn opened(&self) {
+        self.open.increment(1.0);
+    }
+
+    /// A connection ended.
+    pub fn closed(&self) {
+        self.open.decrement(1.0);
+    }
+
+    /// A client was turned away.
+    pub fn refused(&self) {
+        self.refused.increment(1);
+    }
+
+    /// A client made no progress for too long.
+    pub fn timed_out(&self) {
+        self.timed_out.increment(1);
+    }
+}

@@ -1,0 +1,237 @@
+//! Who is at the other end of a connection, and is it still there?
+
+mod deadline;
+mod head;
+mod own;
+mod stream;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http::HeaderValue;
+use socket2::SockRef;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+
+use deadline::Deadline;
+pub use stream::Stream;
+
+/// How long a client may take for what.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// From a head's first byte to its last.
+    pub header: Duration,
+    /// Between two requests.
+    pub idle: Duration,
+    /// For taking any more of an answer.
+    pub write: Duration,
+}
+
+/// A client's connection. Its service, its bytes and its deadlines meet here.
+#[derive(Debug)]
+pub struct Peer {
+    ip: IpAddr,
+    /// The address as headers have it.
+    text: HeaderValue,
+    socket: TcpStream,
+    timeouts: Timeouts,
+    /// For the next byte of a head, or for the head's end.
+    request: Deadline,
+    /// Whether a head has begun and is not whole.
+    in_head: AtomicBool,
+    /// Whether the head is one that servers read in two ways.
+    is_odd: AtomicBool,
+    /// Whether bytes came behind the head: hyper reads no further for now.
+    has_more: AtomicBool,
+    more: Notify,
+    /// For the next byte that the client takes.
+    write: Deadline,
+}
+
+impl Peer {
+    /// A connection that was just accepted.
+    #[expect(clippy::missing_panics_doc, reason = "every address makes a header")]
+    pub fn new(socket: TcpStream, address: SocketAddr, timeouts: Timeouts) -> Arc<Self> {
+        let ip = address.ip().to_canonical();
+        let peer = Self {
+            ip,
+            text: HeaderValue::try_from(ip.to_string()).expect("an address makes a header"),
+            socket,
+            timeouts,
+            request: Deadline::default(),
+            in_head: AtomicBool::new(false),
+            is_odd: AtomicBool::new(false),
+            has_more: AtomicBool::new(false),
+            more: Notify::new(),
+            write: Deadline::default(),
+        };
+        peer.request.set(timeouts.idle);
+        Arc::new(peer)
+    }
+
+    /// Where it comes from.
+    pub fn ip(&self) -> IpAddr {
+        self.ip
+    }
+
+    /// Where it comes from, as headers have it.
+    pub fn text(&self) -> &HeaderValue {
+        &self.text
+    }
+
+    /// A request's head is here: from now on it is weir that takes its time.
+    pub fn asked(&self) {
+        self.request.clear();
+        self.in_head.store(false, Ordering::Relaxed);
+    }
+
+    /// The answer is whole, or given up: the client may ask again.
+    pub fn answered(&self) {
+        self.request.set(self.timeouts.idle);
+    }
+
+    /// Whether the head that came last is one that servers read in two ways, which
+    /// hyper doesn't tell.
+    pub fn is_odd(&self) -> bool {
+        self.is_odd.load(Ordering::Relaxed)
+    }
+
+    /// Bytes came while a request is awaited: its head must be whole in time. True
+    /// where they are the first of it.
+    fn begins(&self) -> bool {
+        let begins = !self.in_head.swap(true, Ordering::Relaxed);
+        if begins {
+            self.request.set(self.timeouts.header);
+            self.has_more.store(false, Ordering::Relaxed);
+        }
+        begins
+    }
+
+    /// Whether the client made no progress for too long.
+    pub fn is_overdue(&self) -> bool {
+        self.request.is_over() || self.write.is_over()
+    }
+
+    /// Ends the connection, whatever is under way.
+    pub fn cut(&self) {
+        // One that is gone already needs no cutting.
+        let _gone = SockRef::from(&self.socket).shutdown(std::net::Shutdown::Both);
+    }
+
+    /// Whether bytes came behind the request's head, a body's or the next one's.
+    pub fn has_more(&self) -> bool {
+        self.has_more.load(Ordering::Relaxed)
+    }
+
+    fn note_more(&self) {
+        self.has_more.store(true, Ordering::Relaxed);
+        self.more.notify_waiters();
+    }
+
+    /// Resolves when the client has left and hyper would not notice: it stops
+    /// reading once bytes have come behind the head.
+    pub async fn left_unread(&self) -> io::Result<()> {
+        let more = self.more.notified();
+        tokio::pin!(more);
+        more.as_mut().enable();
+        if !self.has_more() {
+            more.await;
+        }
+        // Boxed: hardly anyone who waits comes this far.
+        Box::pin(self.left()).await
+    }
+
+    /// Resolves when the client has closed its side, even behind a body that
+    /// nobody has read.
+    ///
+    /// hyper only looks where it would read. The kernel reports the end of a
+    /// stream whatever is still in the buffer before it, so a second descriptor
+    /// of the socket is watched for that, on edges.
+    pub async fn left(&self) -> io::Result<()> {
+        use std::os::fd::AsFd as _;
+        let socket = self.socket.as_fd().try_clone_to_owned()?;
+        #[expect(
+            deprecated,
+            reason = "its heir is unsafe, for types whose descriptor may change; this one owns its own"
+        )]
+        let watched = AsyncFd::with_interest(socket, Interest::READABLE)?;
+        loop {
+            let mut ready = watched.readable().await?;
+            if ready.ready().is_read_closed() {
+                return Ok(());
+            }
+            ready.clear_ready();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const TIMEOUTS: Timeouts = Timeouts {
+        header: Duration::from_millis(40),
+        idle: Duration::from_millis(40),
+        write: Duration::from_millis(40),
+    };
+
+    async fn connected() -> (TcpStream, Arc<Peer>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let client = TcpStream::connect(listener.local_addr().expect("an address"))
+            .await
+            .expect("a connection");
+        let (socket, address) = listener.accept().await.expect("a client");
+        (client, Peer::new(socket, address, TIMEOUTS))
+    }
+
+    #[tokio::test]
+    async fn a_client_that_leaves_is_noticed_behind_unread_bytes() {
+        for reset in [false, true] {
+            let (mut client, peer) = connected().await;
+            client
+                .write_all(&vec![b'x'; 64 * 1024])
+                .await
+                .expect("room for 64 KiB");
+            let still_there = tokio::time::timeout(Duration::from_millis(30), peer.left()).await;
+            assert!(still_there.is_err(), "it has not left yet");
+            if reset {
+                SockRef::from(&client)
+                    .set_linger(Some(Duration::ZERO))
+                    .expect("a linger of zero");
+            }
+            drop(client);
+            let begun = Instant::now();
+            tokio::time::timeout(Duration::from_secs(5), peer.left())
+                .await
+                .expect("noticed")
+                .expect("no error");
+            assert!(
+                begun.elapsed() < Duration::from_millis(50),
+                "reset: {reset}, after {:?}",
+                begun.elapsed()
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_does_nothing_is_overdue_but_not_while_it_is_served() {
+        let (_client, peer) = connected().await;
+        assert!(!peer.is_overdue());
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        assert!(peer.is_overdue());
+        peer.asked();
+        assert!(!peer.is_overdue());
+        peer.answered();
+        assert!(!peer.is_overdue());
+    }
+}

@@ -1,0 +1,42 @@
+//! By when must a client have moved?
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// An instant that may be set, moved and cleared from anywhere; milliseconds
+/// since the process began, zero for none.
+#[derive(Debug, Default)]
+pub(super) struct Deadline(AtomicU64);
+
+impl Deadline {
+    pub(super) fn set(&self, span: Duration) {
+        self.0
+            .store(millis(START.elapsed() + span).max(1), Ordering::Relaxed);
+    }
+
+    pub(super) fn set_if_none(&self, span: Duration) {
+        if !self.is_set() {
+            self.set(span);
+        }
+    }
+
+    pub(super) fn clear(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        let at = self.0.load(Ordering::Relaxed);
+        at != 0 && millis(START.elapsed()) > at
+    }
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,13 @@
+//! What happens to a request, from its head to the end of its answer?
+
+mod account;
+mod app;
+mod claim;
+mod outgoing;
+mod path;
+mod send;
+mod sight;
+
+pub use app::{App, Edition, Route, Settings, Upstream, Worker};
+pub use outgoing::Outgoing;
+pub use path::proxy;

@@ -1,0 +1,203 @@
+//! What became of a request, and who is told?
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use http::Response;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use tracing::info;
+
+use super::app::{App, Route};
+use super::outgoing::{Content, Outgoing};
+use crate::bucket::Claims;
+use crate::metrics::Outcome;
+use crate::peer::Peer;
+use crate::respond::{LimitFields, Rejection};
+
+static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+static SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+
+/// The longest request id that is taken over from a client.
+const LONGEST_ID: usize = 128;
+
+/// One request's entry: opened with its head, closed when its answer has ended
+/// or when it is dropped, whichever way. It is counted once.
+#[derive(Debug)]
+pub(super) struct Account {
+    app: Arc<App>,
+    peer: Arc<Peer>,
+    started: Instant,
+    id: HeaderValue,
+    pub(super) route: Option<Arc<Route>>,
+    pub(super) claims: Claims,
+    pub(super) max_wait: Option<Duration>,
+    pub(super) waited: Option<Duration>,
+    pub(super) upstream_took: Option<Duration>,
+    outcome: Outcome,
+    status: u16,
+}
+
+impl Account {
+    /// Opens a request's entry. Until it is said to be otherwise, its client left.
+    pub(super) fn open(app: &Arc<App>, peer: &Arc<Peer>, headers: &HeaderMap) -> Self {
+        peer.asked();
+        Self {
+            app: Arc::clone(app),
+            peer: Arc::clone(peer),
+            started: Instant::now(),
+            id: request_id(headers),
+            route: None,
+            claims: Claims::new(),
+            max_wait: None,
+            waited: None,
+            upstream_took: None,
+            outcome: Outcome::Left,
+            status: 499,
+        }
+    }
+
+    /// Who asks.
+    pub(super) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Marks the request that goes to the upstream.
+    pub(super) fn mark(&self, headers: &mut HeaderMap) {
+        headers.insert(&X_REQUEST_ID, self.id.clone());
+    }
+
+    /// The request is answered as its upstream says.
+    pub(super) fn answer(mut self, response: Response<Content>) -> Response<Outgoing> {
+        self.outcome = if self.waited.is_some() {
+            Outcome::Delayed
+        } else {
+            Outcome::Passed
+        };
+        self.close_with(response)
+    }
+
+    /// The request is answered by weir: it was not served.
+    pub(super) fn reject(mut self, rejection: &Rejection) -> Response<Outgoing> {
+        self.outcome = rejection.outcome();
+        self.close_with(rejection.answer().map(Content::from))
+    }
+
+    fn close_with(mut self, mut response: Response<Content>) -> Response<Outgoing> {
+        self.label(response.status().as_u16(), response.headers_mut());
+        response.map(|content| Outgoing::new(content, self))
+    }
+
+    /// What every answer says of the request and its limits.
+    fn label(&mut self, status: u16, headers: &mut HeaderMap) {
+        self.status = status;
+        headers.insert(&X_REQUEST_ID, self.id.clone());
+        LimitFields::of(&self.claims, self.max_wait)
+            .write(headers, self.app.settings.legacy_headers);
+        if let Some(waited) = self.waited {
+            let timing = format!("queue;dur={:.3}", waited.as_secs_f64() * 1e3);
+            if let Ok(timing) = HeaderValue::try_from(timing) {
+                headers.append(&SERVER_TIMING, timing);
+            }
+        }
+    }
+
+    fn log(&self, took: Duration) {
+        let millis =
+            |span: Option<Duration>| span.map(|span| (span.as_secs_f64() * 1e6).round() / 1e3);
+        let keys: Vec<String> = self
+            .claims
+            .iter()
+            .map(|claim| claim.key.to_string())
+            .collect();
+        info!(
+            target: "weir::access",
+            route = self.route.as_ref().map_or("none", |route| &route.name),
+            keys = keys.join(","),
+            outcome = self.outcome.as_str(),
+            status = self.status,
+            wait_ms = millis(self.waited),
+            upstream_ms = millis(self.upstream_took),
+            took_ms = millis(Some(took)),
+            request_id = self.id.to_str().unwrap_or_default(),
+            "request"
+        );
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        let took = self.started.elapsed();
+        let metrics = self
+            .route
+            .as_ref()
+            .map_or(&self.app.no_route, |route| &route.metrics);
+        metrics.ended(self.outcome);
+        if self.outcome != Outcome::Left {
+            metrics.answered(self.status, took);
+        }
+        if self.app.settings.access_log {
+            self.log(took);
+        }
+        self.peer.answered();
+    }
+}
+
+/// The client's id for the request where it is short and safe, else a new one.
+fn request_id(headers: &HeaderMap) -> HeaderValue {
+    let safe = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/+=".contains(byte);
+    let theirs = headers.get(&X_REQUEST_ID).filter(|id| {
+        let bytes = id.as_bytes();
+        !bytes.is_empty() && bytes.len() <= LONGEST_ID && bytes.iter().all(safe)
+    });
+    // A copy: the value itself would keep the whole head's buffer alive.
+    let copied = theirs.and_then(|id| HeaderValue::from_bytes(id.as_bytes()).ok());
+    copied.unwrap_or_else(new_id)
+}
+
+/// 128 bits that no other request of any instance is likely to have.
+fn new_id() -> HeaderValue {
+    use std::hash::{BuildHasher as _, RandomState};
+    use std::sync::LazyLock;
+
+    static SEEDS: LazyLock<[RandomState; 2]> =
+        LazyLock::new(|| [RandomState::new(), RandomState::new()]);
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let [high, low] = SEEDS
+        .each_ref()
+        .map(|seed| u128::from(seed.hash_one(count)));
+    let id = (high << 64) | low;
+    let digit = |place: usize| {
+        let digit = (id >> (124 - 4 * place)) & 15;
+        b"0123456789abcdef"
+            .get(usize::try_from(digit).unwrap_or(0))
+            .copied()
+            .unwrap_or(b'0')
+    };
+    let text: [u8; 32] = std::array::from_fn(digit);
+    HeaderValue::from_bytes(&text).expect("hex digits make a header")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_id_is_kept_if_short_and_safe() {
+        let id = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(
+                "x-request-id",
+                HeaderValue::from_bytes(value.as_bytes()).expect("a value"),
+            );
+            request_id(&headers)
+        };
+        assert_eq!(id("a-1:b/c"), "a-1:b/c");
+        for odd in ["", "a b", "a\tb", "<x>", "\u{e9}", &"x".repeat(129)] {
+            let made = id(odd);
+            assert_eq!(made.len(), 32, "{odd} became {made:?}");
+        }
+        assert_ne!(request_id(&HeaderMap::new()), request_id(&HeaderMap::new()));
+    }
+}

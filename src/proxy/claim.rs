@@ -1,0 +1,66 @@
+//! Under which limits does a request fall, with which keys?
+
+use std::sync::Arc;
+
+use http::request::Parts;
+
+use super::account::Account;
+use super::app::{App, Route};
+use super::sight::{Sight, prefer_wait};
+use crate::bucket::{Claim, Claims};
+use crate::key::{Facts, client_address};
+use crate::limit::OnMissingKey;
+use crate::metrics::Reason;
+use crate::respond::Rejection;
+
+/// Finds the request's route, and its key in each of the route's limits.
+pub(super) fn find(
+    app: &App,
+    parts: &Parts,
+    account: &mut Account,
+) -> Result<Arc<Route>, Rejection> {
+    let sight = Sight::of(parts, account.peer().is_odd())?;
+    let route = app
+        .routes
+        .find(&sight.host, &sight.path, &parts.method)
+        .ok_or(Rejection::NoRoute)?;
+    account.route = Some(Arc::clone(route));
+    account.max_wait = prefer_wait(&parts.headers);
+    let facts = Facts {
+        ip: client_address(
+            account.peer().ip(),
+            &parts.headers,
+            &app.settings.trusted_proxies,
+        ),
+        host: &sight.host,
+        method: &parts.method,
+        route: &route.name,
+        path: &sight.path,
+        query: parts.uri.query(),
+        headers: &parts.headers,
+    };
+    account.claims = claims(app, route, &facts)?;
+    Ok(Arc::clone(route))
+}
+
+fn claims(app: &App, route: &Route, facts: &Facts<'_>) -> Result<Claims, Rejection> {
+    let mut claims = Claims::new();
+    for limiter in &route.limiters {
+        let policy = limiter.policy();
+        match policy.key.read(facts, policy.ipv6_prefix, &app.hasher) {
+            Some(key) => claims.push(Claim {
+                limiter: Arc::clone(limiter),
+                key,
+            }),
+            None if policy.on_missing_key == OnMissingKey::Skip => (),
+            None if policy.dry_run => limiter.metrics().would_refuse(Reason::MissingKey),
+            None => {
+                limiter.metrics().refused(Reason::MissingKey);
+                return Err(Rejection::MissingKey {
+                    limit: Arc::clone(&policy.name),
+                });
+            }
+        }
+    }
+    Ok(claims)
+}

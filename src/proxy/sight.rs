@@ -1,0 +1,146 @@
+//! What does weir see in a request, and what does it not let through?
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use http::header::{self, HeaderMap};
+use http::request::Parts;
+use http::{Method, Version};
+
+use crate::key::{normal_host, normal_path};
+use crate::respond::Malformed;
+
+/// A request's host and path in their normal form.
+#[derive(Debug)]
+pub(super) struct Sight<'a> {
+    pub(super) host: Cow<'a, str>,
+    pub(super) path: Cow<'a, str>,
+}
+
+impl<'a> Sight<'a> {
+    /// Looks at a head; refuses what servers would read in different ways.
+    pub(super) fn of(parts: &'a Parts, is_odd: bool) -> Result<Self, Malformed> {
+        if is_odd {
+            return Err(Malformed::Ambiguous);
+        }
+        if matches!(parts.method, Method::CONNECT | Method::TRACE) {
+            return Err(Malformed::Method);
+        }
+        let host = host(parts)?;
+        let named = parts.uri.authority().map(http::uri::Authority::as_str);
+        if named.is_some_and(|named| !named.eq_ignore_ascii_case(host)) {
+            return Err(Malformed::Authority);
+        }
+        Ok(Self {
+            host: normal_host(host),
+            path: normal_path(parts.uri.path())?,
+        })
+    }
+}
+
+/// The one `Host`; HTTP/1.0 may go without.
+fn host(parts: &Parts) -> Result<&str, Malformed> {
+    let mut lines = parts.headers.get_all(header::HOST).iter();
+    match (lines.next(), lines.next()) {
+        (Some(host), None) => {
+            let host = host.to_str().map_err(|_not_text| Malformed::Host)?;
+            let plain = host
+                .bytes()
+                .all(|byte| byte.is_ascii_graphic() && !b"@/?#\\,".contains(&byte));
+            if plain {
+                Ok(host)
+            } else {
+                Err(Malformed::Host)
+            }
+        }
+        (None, None) if parts.version == Version::HTTP_10 => Ok(""),
+        _ => Err(Malformed::Host),
+    }
+}
+
+/// How long a client says it would wait (RFC 7240).
+pub(super) fn prefer_wait(headers: &HeaderMap) -> Option<Duration> {
+    let lines = headers
+        .get_all("prefer")
+        .iter()
+        .filter_map(|line| line.to_str().ok());
+    let mut preferences = lines.flat_map(|line| line.split(','));
+    preferences.find_map(|preference| {
+        let (name, value) = preference.split(';').next()?.split_once('=')?;
+        let seconds = value.trim().trim_matches('"').parse().ok()?;
+        name.trim()
+            .eq_ignore_ascii_case("wait")
+            .then(|| Duration::from_secs(seconds))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn sight(request: http::request::Builder) -> Result<String, Malformed> {
+        let (parts, ()) = request.body(()).expect("a request").into_parts();
+        Sight::of(&parts, false).map(|sight| format!("{} {}", sight.host, sight.path))
+    }
+
+    #[test]
+    fn a_request_that_servers_could_read_in_two_ways_is_refused() {
+        let get = || Request::get("/x");
+        assert_eq!(
+            sight(get().header("host", "A.example:80")),
+            Ok("a.example /x".to_owned())
+        );
+        assert_eq!(sight(get()), Err(Malformed::Host));
+        assert_eq!(sight(get().version(Version::HTTP_10)), Ok(" /x".to_owned()));
+        assert_eq!(
+            sight(get().header("host", "a").header("host", "a")),
+            Err(Malformed::Host)
+        );
+        for host in ["a b", "a/b", "user@a", "a,b", "a\\b", "a?b", "\u{e9}"] {
+            assert_eq!(
+                sight(get().header("host", host)),
+                Err(Malformed::Host),
+                "{host}"
+            );
+        }
+        assert_eq!(
+            sight(Request::get("http://a/x").header("host", "b")),
+            Err(Malformed::Authority)
+        );
+        assert_eq!(
+            sight(Request::get("http://a/x").header("host", "A")),
+            Ok("a /x".to_owned())
+        );
+        assert_eq!(
+            sight(Request::trace("/").header("host", "a")),
+            Err(Malformed::Method)
+        );
+    }
+
+    #[test]
+    fn a_client_says_how_long_it_would_wait() {
+        let wait = |lines: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append("prefer", http::HeaderValue::from_static(line));
+            }
+            prefer_wait(&headers).map(|wait| wait.as_secs())
+        };
+        assert_eq!(wait(&["wait=2"]), Some(2));
+        assert_eq!(wait(&["respond-async, Wait = 10; x=y"]), Some(10));
+        assert_eq!(wait(&["respond-async", "wait=\"3\""]), Some(3));
+        assert_eq!(wait(&[]), None);
+        for odd in [
+            "wait",
+            "wait=",
+            "wait=-1",
+            "wait=1.5",
+            "wait=99999999999999999999999",
+            "await=1",
+        ] {
+            assert_eq!(wait(&[odd]), None, "{odd}");
+        }
+    }
+}

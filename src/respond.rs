@@ -1,0 +1,11 @@
+//! What does weir answer by itself?
+
+mod built_in;
+mod limits;
+mod problem;
+mod rejection;
+
+pub use built_in::answer as built_in;
+pub use limits::LimitFields;
+pub use problem::Problem;
+pub use rejection::{Malformed, Rejection};

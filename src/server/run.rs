@@ -1,0 +1,248 @@
+//! How does an instance run, from its config to its end?
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+use tracing::{error, info, warn};
+
+use super::instance::Instance;
+use super::janitor::{Connections, Janitor};
+use super::listen::{ListenError, listener, listeners};
+use super::serve::{House, Service, accept};
+use crate::admin::{Admin, router as admin_router};
+use crate::bucket::Limiter;
+use crate::config::{Config, Faults};
+use crate::forward::TlsError;
+use crate::peer::Timeouts;
+use crate::proxy::{App, Worker};
+use crate::units::Clock;
+
+/// How often idle keys are looked for, each time in another part of the tables.
+const SWEEP: Duration = Duration::from_secs(1);
+const SWEEP_PARTS: usize = 16;
+
+/// How long those who were sent away have to take their answers.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// How often a draining instance looks whether anyone is left.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Connections of the admin listener.
+const ADMIN_CONNECTIONS: usize = 256;
+
+/// Why an instance did not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// An address is taken, or not this machine's.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// TLS to an upstream can't be set up.
+    #[error("TLS to an upstream can't be set up")]
+    Tls(#[from] TlsError),
+    /// The kernel refuses what a runtime needs.
+    #[error("a runtime can't be started")]
+    Runtime(#[from] io::Error),
+}
+
+/// How an instance ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All who were there have been served.
+    Drained,
+    /// Some were sent away when their time was up.
+    CutShort,
+}
+
+/// What an instance is told while it runs.
+#[derive(Debug)]
+pub enum Order {
+    /// To serve by another config, or why there is none.
+    Reload(Result<Box<Config>, Faults>),
+    /// To end: it takes nobody new, serves those who wait for `shutdown_grace`,
+    /// and sends the rest away. A second one cuts the grace short.
+    Stop,
+}
+
+/// Runs an instance until it is ordered to stop. `began` learns the addresses
+/// of the listener and of the admin listener. Requests are served on threads of
+/// their own; the runtime of the caller does the rest.
+pub async fn run(
+    config: &Config,
+    mut order: impl AsyncFnMut() -> Order,
+    began: impl FnOnce(SocketAddr, SocketAddr),
+) -> Result<Ended, ServerError> {
+    let instance = Instance::new(config, Clock::start())?;
+    let admin = listener(config.server.admin)?;
+    let sockets = listeners(config.server.listen, config.server.threads)?;
+    let addresses = (
+        local(sockets.first(), config.server.listen),
+        local(Some(&admin), config.server.admin),
+    );
+    let (drain, draining) = watch::channel(false);
+    let metrics = Arc::clone(&instance.estate.metrics);
+    let connections = Connections::new(config.server.max_connections, metrics.connections());
+    let (_open, never) = watch::channel(false);
+    let pages = admin_router(Admin {
+        app: Arc::clone(&instance.app),
+        draining: draining.clone(),
+    });
+    let house = House {
+        service: Service::Pages(pages),
+        connections: Arc::clone(&connections),
+        janitor: Arc::default(),
+        timeouts: timeouts(config),
+        max_header_bytes: config.server.max_header_bytes,
+        draining: draining.clone(),
+    };
+    for (index, (socket, worker)) in sockets.into_iter().zip(&instance.workers).enumerate() {
+        let house = House {
+            service: Service::Proxy(Arc::clone(worker)),
+            janitor: Arc::default(),
+            ..house.clone()
+        };
+        // The threads end with the process: until then they answer whoever is there.
+        let _thread = work(index, socket, Arc::clone(worker), house)?;
+    }
+    // The admin listener outlives the drain: it says how that goes.
+    let admin_house = House {
+        connections: Connections::new(ADMIN_CONNECTIONS, metrics.admin_connections()),
+        draining: never,
+        ..house
+    };
+    tokio::spawn(keep_house(
+        Arc::clone(&admin_house.janitor),
+        Arc::clone(&admin_house.connections),
+    ));
+    tokio::spawn(accept(admin, admin_house));
+    tokio::spawn(sweep(Arc::clone(&instance.app)));
+    instance.probe();
+    began(addresses.0, addresses.1);
+    while let Order::Reload(read) = order().await {
+        reload(&instance, config, read);
+    }
+    info!(
+        waiting = instance.estate.crowd.waiting(),
+        connections = connections.count(),
+        "shutting down"
+    );
+    drain.send_replace(true);
+    let ended = tokio::select! {
+        () = gone(&connections) => Ended::Drained,
+        () = tokio::time::sleep(config.server.shutdown_grace) => Ended::CutShort,
+        () = stopped(&mut order) => Ended::CutShort,
+    };
+    instance.close();
+    if ended == Ended::CutShort {
+        // Whoever doesn't take its last answer in time is not waited for.
+        let _late = tokio::time::timeout(LAST_WORDS, gone(&connections)).await;
+    }
+    info!("ended");
+    Ok(ended)
+}
+
+/// Serves by the config that was read; where there is none, by the one before.
+fn reload(instance: &Instance, began_with: &Config, read: Result<Box<Config>, Faults>) {
+    let metrics = &instance.estate.metrics;
+    let failed = match read {
+        Err(faults) => faults.to_string(),
+        Ok(config) => {
+            let Err(failed) = instance.reload(&config) else {
+                metrics.reloaded(true);
+                metrics.loaded();
+                let fixed = began_with.needs_restart(&config);
+                if fixed.is_empty() {
+                    info!("config reloaded");
+                } else {
+                    let keys = fixed.join(", ");
+                    warn!(keys, "config reloaded; these hold from the next start");
+                }
+                return;
+            };
+            failed.to_string()
+        }
+    };
+    metrics.reloaded(false);
+    error!("config not reloaded, nothing changed: {failed}");
+}
+
+/// Resolves with an order to stop; it is too late for any other.
+async fn stopped(order: &mut impl AsyncFnMut() -> Order) {
+    while let Order::Reload(_) = order().await {}
+}
+
+fn timeouts(config: &Config) -> Timeouts {
+    Timeouts {
+        header: config.server.header_timeout,
+        idle: config.server.idle_timeout,
+        write: config.server.write_timeout,
+    }
+}
+
+fn local(socket: Option<&std::net::TcpListener>, configured: SocketAddr) -> SocketAddr {
+    socket
+        .and_then(|socket| socket.local_addr().ok())
+        .unwrap_or(configured)
+}
+
+/// Starts one runtime on a thread of its own.
+fn work(
+    index: usize,
+    socket: std::net::TcpListener,
+    worker: Arc<Worker>,
+    house: House,
+) -> io::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    std::thread::Builder::new()
+        .name(format!("weir-{index}"))
+        .spawn(move || {
+            let (janitor, connections) =
+                (Arc::clone(&house.janitor), Arc::clone(&house.connections));
+            let served = runtime.block_on(async {
+                tokio::spawn(keep_house(janitor, connections));
+                tokio::spawn(close_unused(Arc::clone(&worker)));
+                tokio::try_join!(worker.timer.run(Limiter::rang), accept(socket, house))
+            });
+            if let Err(failed) = served {
+                error!(error = %failed, "a thread stopped serving");
+            }
+        })
+}
+
+async fn keep_house(janitor: Arc<Janitor>, connections: Arc<Connections>) {
+    janitor.run(&connections).await;
+}
+
+/// Closes connections to upstreams that nobody needed for long.
+async fn close_unused(worker: Arc<Worker>) {
+    let mut rounds = tokio::time::interval(SWEEP);
+    loop {
+        rounds.tick().await;
+        worker.edition.load().clients.sweep();
+    }
+}
+
+/// Forgets idle keys, and what histograms no longer need.
+async fn sweep(app: Arc<ArcSwap<App>>) {
+    let mut rounds = tokio::time::interval(SWEEP);
+    for part in (0..SWEEP_PARTS).cycle() {
+        rounds.tick().await;
+        let app = app.load();
+        for limiter in &app.limiters {
+            limiter.sweep(part, SWEEP_PARTS);
+        }
+        app.metrics.tidy();
+    }
+}
+
+async fn gone(connections: &Connections) {
+    while connections.count() > 0 {
+        tokio::time::sleep(LOOK).await;
+    }
+}

@@ -1,0 +1,5 @@
+//! Where do buckets live?
+
+mod table;
+
+pub use table::{Room, Table, TableFull};

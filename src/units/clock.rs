@@ -1,0 +1,33 @@
+//! What time is it for the memory store?
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Moment;
+
+/// Microseconds at which a process begins to count: a hundred years, so that
+/// idle credit never reaches back before zero.
+const START: Moment = Moment::from_micros(100 * 365 * 86_400 * 1_000_000);
+
+/// A monotonic clock in whole microseconds. It stands still where tokio's does.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// A clock that begins now.
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Moment {
+        START.after(self.0.elapsed())
+    }
+
+    /// When `moment` is for tokio's timers.
+    pub fn instant(&self, moment: Moment) -> Instant {
+        let in_ = moment.since(self.now());
+        Instant::now() + in_.min(Duration::from_hours(365 * 24))
+    }
+}

@@ -1,0 +1,156 @@
+//! How much does weir take on?
+
+use std::time::Instant;
+
+use crate::harness::{Backend, Client, Request, Weir, clients, ms, one_limit, route, until};
+
+const RESPOND: &str = "[upstreams.main]\nrespond = { body = \"ok\" }\n\
+    [[routes]]\nname = \"main\"\npath = \"/\"\nupstream = \"main\"\nlimits = [\"main\"]\n";
+
+fn keyed(limit: &str) -> String {
+    format!("[limits.main]\nkey = \"{{header.x-key}}\"\n{limit}\n{RESPOND}")
+}
+
+fn with_key(key: u32) -> Request {
+    Request::get("/").with("X-Key", &key.to_string())
+}
+
+#[tokio::test]
+async fn one_connection_too_many_hears_503_and_makes_no_way_for_others() {
+    let backend = Backend::start();
+    let weir = Weir::with("max_connections = 3", &route("", &backend)).await;
+    let mut all = clients(&weir, 3).await;
+    for client in &mut all {
+        assert_eq!(client.get("/").await.status, 200);
+    }
+    for refused in 1..=3 {
+        let mut client = weir.client().await;
+        let response = client.response().await;
+        assert_eq!(response.status, 503);
+        assert_eq!(response.json()["status"], 503);
+        assert!(response.retry_after().is_some_and(|seconds| seconds > 0));
+        assert_eq!(client.rest().await, b"", "the connection is closed");
+        let counted = "weir_connections_refused_total{listener=\"requests\"}";
+        weir.shows(counted, f64::from(refused)).await;
+    }
+    for client in &mut all {
+        assert_eq!(client.get("/").await.status, 200);
+    }
+    all.pop().expect("a client").reset();
+    weir.has_connections(2).await;
+    assert_eq!(weir.get("/").await.status, 200);
+}
+
+#[tokio::test]
+async fn more_than_max_waiting_wait_nowhere() {
+    let backend = Backend::start();
+    let config = one_limit("rate = \"1r/h\"\nburst = 50", &backend);
+    let weir = Weir::with("max_waiting = 3", &config).await;
+    assert_eq!(weir.get("/").await.status, 200);
+    let mut all = clients(&weir, 3).await;
+    for client in &mut all {
+        client.send(Request::get("/").bytes()).await;
+    }
+    weir.has_waiting(3).await;
+    let refused = weir.get("/").await;
+    assert_eq!(refused.status, 503);
+    assert!(refused.retry_after().is_some_and(|seconds| seconds > 0));
+    weir.shows("weir_requests_total{route=\"main\",outcome=\"shed\"}", 1.0)
+        .await;
+    all.pop().expect("a client").reset();
+    weir.has_waiting(2).await;
+    let mut next = weir.client().await;
+    next.send(Request::get("/").bytes()).await;
+    weir.has_waiting(3).await;
+}
+
+#[tokio::test]
+async fn a_full_table_forgets_nobody_who_still_owes() {
+    let weir = Weir::with("max_keys = 10", &keyed("rate = \"1r/h\"")).await;
+    let mut client = weir.client().await;
+    for key in 0..10 {
+        assert_eq!(client.ask(&with_key(key)).await.status, 200, "{key}");
+    }
+    for key in 10..200 {
+        let response = client.ask(&with_key(key)).await;
+        assert_eq!(response.status, 503, "{key}");
+        assert!(response.retry_after().is_some_and(|seconds| seconds > 0));
+    }
+    for key in 0..10 {
+        assert_eq!(client.ask(&with_key(key)).await.status, 429, "{key}");
+    }
+    let metrics = weir.metrics().await;
+    let refused = metrics.value("weir_refused_total{limit=\"main\",reason=\"keys\"}");
+    assert!((refused - 190.0).abs() < 1e-9, "{refused}");
+    let buckets = metrics.value("weir_buckets{limit=\"main\"}");
+    assert!((buckets - 10.0).abs() < 1e-9, "{buckets}");
+}
+
+#[tokio::test]
+async fn idle_keys_make_room_for_new_ones() {
+    let weir = Weir::with("max_keys = 10", &keyed("rate = \"20r/s\"")).await;
+    let mut client = weir.client().await;
+    for key in 0..10 {
+        assert_eq!(client.ask(&with_key(key)).await.status, 200, "{key}");
+    }
+    tokio::time::sleep(ms(120)).await;
+    let begun = Instant::now();
+    until("room for a new key", async || {
+        let status = client.ask(&with_key(99)).await.status;
+        (status == 200).then_some(()).ok_or(status.to_string())
+    })
+    .await;
+    assert!(begun.elapsed() < ms(3_000), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn ten_thousand_keys_add_no_series_and_leave_nothing_behind() {
+    let weir = Weir::start(&keyed("rate = \"20r/s\"\nburst = 1")).await;
+    let before = weir.metrics().await.names().len();
+    let crowd = (0..8_u32).map(|part| {
+        let address = weir.listen();
+        async move {
+            let mut client = Client::connect(address).await;
+            for key in (0..10_000 / 8).map(|key| key * 8 + part) {
+                assert_eq!(client.ask(&with_key(key)).await.status, 200);
+            }
+        }
+    });
+    crate::harness::together(crowd).await;
+    assert_eq!(weir.metrics().await.names().len(), before);
+    // Idle keys are looked for in a sixteenth of the table each second.
+    until("idle keys are forgotten", async || {
+        let buckets = weir.metric("weir_buckets{limit=\"main\"}").await;
+        (buckets < 9_500.0).then_some(()).ok_or(buckets.to_string())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_gets_431_with_a_problem() {
+    let backend = Backend::start();
+    let server = "max_header_bytes = \"8 KiB\"";
+    let weir = Weir::with(server, &route("", &backend)).await;
+    let fits = Request::get("/").with("X-Large", &"x".repeat(7_000));
+    assert_eq!(weir.client().await.ask(&fits).await.status, 200);
+    let large = Request::get("/").with("X-Large", &"x".repeat(20_000));
+    let mut client = weir.client().await;
+    client.send(large.bytes()).await;
+    let response = client.response().await;
+    assert_eq!(response.status, 431);
+    assert_eq!(backend.seen().len(), 1);
+    assert_eq!(response.json()["status"], 431, "never an empty reply");
+}
+
+#[tokio::test]
+async fn many_headers_within_the_bound_pass() {
+    let backend = Backend::start();
+    let weir = Weir::start(&route("", &backend)).await;
+    let many = |count: usize| {
+        let request = Request::get("/");
+        (0..count).fold(request, |it, index| it.with(&format!("X-{index}"), "v"))
+    };
+    assert_eq!(weir.client().await.ask(&many(90)).await.status, 200);
+    let response = weir.client().await.ask(&many(400)).await;
+    assert!(matches!(response.status, 200 | 431), "{}", response.status);
+}

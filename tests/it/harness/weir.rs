@@ -1,0 +1,285 @@
+//! How does the real program run under a test?
+
+use std::io::{BufRead as _, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::{Backend, Client, Metrics, Response, until};
+
+/// What a config says where the test doesn't: two threads, on free ports.
+const SERVER: &str = "[server]\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n";
+
+/// A weir in a process of its own, killed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Weir {
+    child: Running,
+    out: Arc<Mutex<Vec<String>>>,
+    err: Arc<Mutex<Vec<String>>>,
+    listen: SocketAddr,
+    admin: SocketAddr,
+    dir: TempDir,
+}
+
+/// A process that ends with what it is for.
+#[derive(Debug)]
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended by itself needs no killing.
+        let _ended = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+impl Weir {
+    /// Starts one with two threads. `config` is what follows `[server]`.
+    pub(crate) async fn start(config: &str) -> Self {
+        Self::with("", config).await
+    }
+
+    /// The same, with more to say in `[server]`.
+    pub(crate) async fn with(server: &str, config: &str) -> Self {
+        Self::beside(&[], server, config).await
+    }
+
+    /// The same, with files beside the config.
+    pub(crate) async fn beside(files: &[(&str, &str)], server: &str, config: &str) -> Self {
+        let dir = TempDir::new().expect("a directory");
+        for (name, text) in files {
+            std::fs::write(dir.path().join(name), text).expect("a file");
+        }
+        let threads = if server.contains("threads") {
+            ""
+        } else {
+            "threads = 2\n"
+        };
+        let log = if config.contains("[log]") {
+            ""
+        } else {
+            "[log]\naccess = false\n"
+        };
+        let text = format!("{SERVER}{threads}{server}\n{log}{config}");
+        let path = dir.path().join("weir.toml");
+        std::fs::write(&path, &text).expect("a config");
+        let mut child = Running(command(&path, &["serve"]).spawn().expect("a process"));
+        let out = lines(child.0.stdout.take());
+        let err = lines(child.0.stderr.take());
+        let mut addresses = None;
+        until("weir begins", async || {
+            addresses = out.lock().iter().find_map(|line| begun(line));
+            if addresses.is_some() {
+                return Ok(());
+            }
+            let ended = child.0.try_wait().expect("a process");
+            assert!(
+                ended.is_none(),
+                "weir ended: {:?} with\n{text}",
+                err.lock().join("\n")
+            );
+            Err(out.lock().join("\n"))
+        })
+        .await;
+        let (listen, admin) = addresses.expect("two addresses");
+        Self {
+            child,
+            out,
+            err,
+            listen,
+            admin,
+            dir,
+        }
+    }
+
+    /// Changes its config file; it doesn't know yet.
+    pub(crate) fn rewrite(&self, from: &str, to: &str) {
+        let path = self.dir.path().join("weir.toml");
+        let text = std::fs::read_to_string(&path).expect("a config");
+        assert!(text.contains(from), "{from} is not in\n{text}");
+        std::fs::write(&path, text.replace(from, to)).expect("a config");
+    }
+
+    /// Where requests come in.
+    pub(crate) const fn listen(&self) -> SocketAddr {
+        self.listen
+    }
+
+    pub(crate) const fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// A connection to it.
+    pub(crate) async fn client(&self) -> Client {
+        Client::connect(self.listen).await
+    }
+
+    /// The answer to one request on a connection of its own.
+    pub(crate) async fn get(&self, target: &str) -> Response {
+        self.client().await.get(target).await
+    }
+
+    /// A page of the admin listener.
+    pub(crate) async fn page(&self, path: &str) -> Response {
+        // This listener answers to its own names only.
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let mut client = Client::connect(self.admin).await;
+        client.send(request).await;
+        client.response().await
+    }
+
+    pub(crate) async fn metrics(&self) -> Metrics {
+        let page = self.page("/metrics").await;
+        assert_eq!(page.status, 200);
+        Metrics::parse(page.text())
+    }
+
+    /// The value of one series.
+    pub(crate) async fn metric(&self, series: &str) -> f64 {
+        self.metrics().await.value(series)
+    }
+
+    /// Waits until a series has this value.
+    pub(crate) async fn shows(&self, series: &str, wanted: f64) {
+        until(series, async || {
+            let value = self.metric(series).await;
+            ((value - wanted).abs() < 1e-9)
+                .then_some(())
+                .ok_or_else(|| format!("{value}, not {wanted}"))
+        })
+        .await;
+    }
+
+    /// Waits until so many wait in the limit `main`.
+    pub(crate) async fn has_waiting(&self, count: u32) {
+        self.shows("weir_waiting{limit=\"main\"}", f64::from(count))
+            .await;
+    }
+
+    /// Waits until so many are admitted: they wait in some line, or have reached
+    /// the backend.
+    pub(crate) async fn has_admitted(&self, backend: &Backend, count: usize) {
+        until("places in line", async || {
+            // In this order whoever moves on meanwhile is missed, not counted twice.
+            let seen = f64::from(u32::try_from(backend.seen().len()).expect("few"));
+            let waiting = self.metrics().await.sum("weir_waiting");
+            let wanted = f64::from(u32::try_from(count).expect("few"));
+            (waiting + seen >= wanted)
+                .then_some(())
+                .ok_or_else(|| format!("{waiting} wait and {seen} came, not {count}"))
+        })
+        .await;
+    }
+
+    /// Waits until clients have so many connections open.
+    pub(crate) async fn has_connections(&self, count: u32) {
+        self.shows("weir_connections{listener=\"requests\"}", f64::from(count))
+            .await;
+    }
+
+    /// What it wrote to standard output so far.
+    pub(crate) fn log(&self) -> Vec<String> {
+        self.out.lock().clone()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.0.id()).expect("an id");
+        kill_process(Pid::from_raw(id).expect("an id"), signal).expect("a process");
+    }
+
+    /// Waits until it has ended, and says with which code.
+    pub(crate) async fn ended(&mut self) -> Option<i32> {
+        let child = &mut self.child;
+        let mut code = None;
+        until("weir ends", async || {
+            let ended = child.0.try_wait().expect("a process");
+            code = ended.and_then(|status| status.code());
+            ended.map(drop).ok_or_else(|| "it runs".to_owned())
+        })
+        .await;
+        code
+    }
+
+    /// Whether it is still there.
+    pub(crate) fn runs(&mut self) -> bool {
+        self.child.0.try_wait().expect("a process").is_none()
+    }
+}
+
+impl Drop for Weir {
+    fn drop(&mut self) {
+        let err = self.err.lock();
+        if std::thread::panicking() && !err.is_empty() {
+            let said = format!("weir said: {}\n", err.join("\n"));
+            // A panic in weir belongs to what the test says of its own.
+            let _unheard = std::io::Write::write_all(&mut std::io::stderr(), said.as_bytes());
+        }
+    }
+}
+
+/// How a command went.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+    /// Where its config was, or would have been.
+    pub(crate) config: String,
+}
+
+/// Runs weir to its end, in a directory with nothing but a config.
+pub(crate) fn run(command_line: &[&str], config: Option<&str>) -> Ran {
+    let dir = TempDir::new().expect("a directory");
+    let path = dir.path().join("weir.toml");
+    if let Some(config) = config {
+        std::fs::write(&path, config).expect("a config");
+    }
+    let output = command(&path, command_line).output().expect("a process");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    Ran {
+        code: output.status.code(),
+        out: text(output.stdout),
+        err: text(output.stderr),
+        config: path.display().to_string(),
+    }
+}
+
+fn command(config: &Path, command_line: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(command_line);
+    if matches!(command_line, ["serve" | "check"]) {
+        command.arg("-c").arg(config);
+    }
+    command
+        .env_remove("WEIR_LOG")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Gathers what a process writes, on a thread that ends with it.
+fn lines(pipe: Option<impl Read + Send + 'static>) -> Arc<Mutex<Vec<String>>> {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let gathered = Arc::clone(&lines);
+    let pipe = BufReader::new(pipe.expect("a pipe"));
+    std::thread::spawn(move || {
+        for line in pipe.lines().map_while(Result::ok) {
+            gathered.lock().push(line);
+        }
+    });
+    lines
+}
+
+/// The two addresses in the line with which weir begins.
+fn begun(line: &str) -> Option<(SocketAddr, SocketAddr)> {
+    let (_, rest) = line.split_once("listens on http://")?;
+    let (listen, rest) = rest.split_once(", admin on http://")?;
+    let admin = rest.split([' ', '"', '\\']).next()?;
+    Some((listen.parse().ok()?, admin.parse().ok()?))
+}
