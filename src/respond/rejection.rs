@@ -112,6 +112,22 @@ impl Rejection {
         }
     }
 
+    /// Whether nothing more is to be read from the connection: what follows a bad
+    /// request may be part of it, and a client that left wants nothing more.
+    fn ends_connection(&self) -> bool {
+        match self {
+            Self::Malformed(_) => true,
+            Self::Upstream(fault) => {
+                matches!(fault.kind, FaultKind::ClientLeft | FaultKind::ClientStalled)
+            }
+            Self::NoRoute
+            | Self::MissingKey { .. }
+            | Self::Refused(_)
+            | Self::Evicted(_)
+            | Self::Draining => false,
+        }
+    }
+
     /// The error type of RFC 9209.
     fn proxy_error(&self) -> &'static str {
         match self {
@@ -160,7 +176,7 @@ impl Rejection {
         if let Some(wait) = self.retry_after() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(whole_seconds(wait)));
         }
-        if matches!(self, Self::Malformed(_)) {
+        if self.ends_connection() {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         response
