@@ -1,7 +1,6 @@
 //! How are a million keys kept, and how are idle ones forgotten?
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::hash::RandomState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -114,17 +113,6 @@ impl<V> Table<V> {
     /// Does something with what is kept for `key`, if anything is.
     pub fn with_known<R>(&self, key: KeyId, act: impl FnOnce(&mut V) -> R) -> Option<R> {
         self.shard(key).lock().keys.get_mut(&key).map(act)
-    }
-
-    /// Forgets what is kept for `key` if it is idle.
-    pub fn forget(&self, key: KeyId, is_idle: impl Fn(&V) -> bool) {
-        let mut shard = self.shard(key).lock();
-        if let Entry::Occupied(entry) = shard.keys.entry(key)
-            && is_idle(entry.get())
-        {
-            entry.remove();
-            self.room.give(1);
-        }
     }
 
     /// Forgets idle keys in the `part`th of `parts` parts of the table.

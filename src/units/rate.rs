@@ -84,11 +84,6 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whole microseconds, the rest cut off.
-    pub const fn whole_micros(self) -> u64 {
-        self.micros
-    }
-
     /// The interval in units of `1 / of` microseconds, a whole number.
     pub fn ticks(self) -> u128 {
         u128::from(self.micros)
