@@ -95,9 +95,17 @@ async fn readyz(State(admin): State<Admin>) -> Response {
     } else {
         StatusCode::OK
     };
+    let app = admin.app.load();
+    let store = app.store.as_ref().map_or_else(
+        || json!({ "kind": "memory", "state": "up" }),
+        |store| {
+            let state = if store.is_well() { "up" } else { "degraded" };
+            json!({ "kind": "redis", "state": state, "instances": store.instances() })
+        },
+    );
     let body = json!({
         "status": if draining { "draining" } else { "ready" },
-        "store": "memory",
+        "store": store,
     });
     (status, Json(body)).into_response()
 }

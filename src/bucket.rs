@@ -3,15 +3,18 @@
 //! `ask` has the words between a request and a limit, `limiter` answers them,
 //! `place` is a place in its line and the slot that follows it, `gate` keeps an
 //! upstream from being asked too much at once, and `places` leads one request
-//! through all of them.
+//! through all of them. Where instances share buckets, `exchange` is the talk with
+//! their store and `standing` says who is in charge of a bucket.
 
 mod ask;
 mod crowd;
 mod door;
+mod exchange;
 mod gate;
 mod limiter;
 mod place;
 mod places;
+mod standing;
 #[cfg(test)]
 mod waiting_tests;
 
@@ -19,5 +22,5 @@ pub use ask::{Ask, Census, Entry, Refusal, Usable};
 pub use crowd::Crowd;
 pub use gate::{Gate, GateId, Permit};
 pub use limiter::{Limiter, SlotTimer, Wake};
-pub use place::{Evicted, Place, Turn};
-pub use places::{Claim, Claims, Pass, Places, Refused};
+pub use place::{Asked, Evicted, Place, Turn};
+pub use places::{Claim, Claims, Pass, Places, Refused, Unserved};

@@ -117,15 +117,17 @@ fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
 /// The whole config; `None` only where a fault was noted.
 fn whole(root: &Section<'_>) -> Option<Config> {
     let server = root.section("server", server::server);
-    let store = root.section("store", store::store);
+    let (store, is_shared) = root.section("store", store::store);
     let log = root.section("log", store::log);
-    let limits = root.named("limits", limit::policy);
+    let limits = root.named("limits", |section, name| {
+        limit::policy(section, name, is_shared)
+    });
     let upstreams = root.named("upstreams", upstream::target);
     let routes = route::routes(root, &limits.names, &upstreams.names);
     root.close();
     Some(Config {
         server,
-        store,
+        store: store?,
         log,
         limits: limits.checked?,
         upstreams: upstreams.checked?,

@@ -27,6 +27,20 @@ pub struct Policy {
     pub status: StatusCode,
     /// Whether it only counts what it would refuse.
     pub dry_run: bool,
+    /// What happens while the store is away, where it isn't the store's own choice.
+    pub on_failure: Option<OnFailure>,
+}
+
+/// What happens to a limit while the store is away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// Each instance goes on by itself with its part of the rate.
+    #[default]
+    Local,
+    /// Requests pass, unshaped.
+    Open,
+    /// Requests are answered with 503.
+    Closed,
 }
 
 /// What happens to a request whose key is missing.

@@ -14,7 +14,7 @@ use metrics_exporter_prometheus::{
 };
 
 use counted::CLASSES;
-pub use counted::{ConnectionMetrics, LimitMetrics, RouteMetrics, UpstreamMetrics};
+pub use counted::{ConnectionMetrics, LimitMetrics, RouteMetrics, StoreMetrics, UpstreamMetrics};
 
 const WAITS: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0,
@@ -24,7 +24,16 @@ const ANSWERS: &[f64] = &[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
 
+const CALLS: &[f64] = &[
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+];
+const BATCHES: &[f64] = &[
+    0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0,
+];
+
 const HISTOGRAMS: &[(&str, &[f64])] = &[
+    ("weir_store_call_seconds", CALLS),
+    ("weir_store_batch_size", BATCHES),
     ("weir_wait_seconds", WAITS),
     ("weir_slot_lateness_seconds", LATENESS),
     ("weir_request_seconds", ANSWERS),
@@ -49,6 +58,10 @@ const COUNTERS: &[(&str, &str)] = &[
     (
         "weir_upstream_errors_total",
         "What went wrong with an upstream",
+    ),
+    (
+        "weir_store_errors_total",
+        "Calls to the store that were not answered, by script and why",
     ),
     (
         "weir_connections_refused_total",
@@ -115,7 +128,16 @@ const GAUGES: &[(&str, &str)] = &[
     ),
 ];
 
+const COUNTS: &[(&str, &str)] = &[(
+    "weir_store_batch_size",
+    "Requests that one call to the store asks for",
+)];
+
 const SECONDS: &[(&str, &str)] = &[
+    (
+        "weir_store_call_seconds",
+        "How long calls to the store took that were answered",
+    ),
     (
         "weir_wait_seconds",
         "How long admitted requests waited in a limit, 0 for those that needn't",
@@ -218,6 +240,32 @@ labels! {
         Broken = "broken",
         /// The health probe failed.
         Health = "health",
+    }
+}
+
+labels! {
+    /// What is run in the store.
+    StoreScript {
+        /// The line of a bucket.
+        LeakyBucket = "leaky_bucket",
+        /// A bucket without a line.
+        TokenBucket = "token_bucket",
+        /// Who lives.
+        Heartbeat = "heartbeat",
+    }
+}
+
+labels! {
+    /// Why a call to the store has no answer.
+    StoreErrorKind {
+        /// It took too long.
+        Timeout = "timeout",
+        /// There was no connection, or it broke.
+        Connection = "connection",
+        /// The store answered with an error.
+        Server = "server",
+        /// What it answered made no sense.
+        Reply = "reply",
     }
 }
 
@@ -344,6 +392,31 @@ impl Metrics {
         }
     }
 
+    /// The handles of a store that instances share.
+    pub fn store(&self) -> StoreMetrics {
+        let of = |script: &StoreScript| ("script", script.as_str());
+        let histograms = |name| {
+            StoreScript::ALL
+                .iter()
+                .map(|script| self.histogram(name, &[of(script)]))
+                .collect()
+        };
+        StoreMetrics {
+            calls: histograms("weir_store_call_seconds"),
+            batches: histograms("weir_store_batch_size"),
+            errors: StoreScript::ALL
+                .iter()
+                .map(|script| {
+                    let kinds = StoreErrorKind::ALL.iter().map(|kind| kind.as_str());
+                    self.counters("weir_store_errors_total", of(script), "kind", kinds)
+                })
+                .collect(),
+            up: self.gauge("weir_store_up", &[]),
+            degraded: self.gauge("weir_store_degraded", &[]),
+            instances: self.gauge("weir_instances", &[]),
+        }
+    }
+
     /// The handles of the listener where requests come in.
     pub fn connections(&self) -> ConnectionMetrics {
         self.listener("requests")
@@ -392,6 +465,10 @@ impl Metrics {
         for (name, help) in GAUGES {
             self.recorder
                 .describe_gauge(KeyName::from_const_str(name), None, (*help).into());
+        }
+        for (name, help) in COUNTS {
+            self.recorder
+                .describe_histogram(KeyName::from_const_str(name), None, (*help).into());
         }
         for (name, help) in SECONDS {
             let unit = Some(Unit::Seconds);

@@ -7,7 +7,7 @@ use http::StatusCode;
 
 use super::gate::GateId;
 use super::limiter::SlotTimer;
-use super::place::{Place, Turn};
+use super::place::{Asked, Place, Turn};
 use crate::key::KeyId;
 use crate::limit::Policy;
 use crate::line::Crowded;
@@ -66,6 +66,8 @@ pub enum Entry {
     Place(Place),
     /// It has a place in the line, and can't go until its upstream has room.
     Blocked(Place),
+    /// The store has been asked.
+    Asked(Asked),
 }
 
 /// Why a limit does not admit a request.

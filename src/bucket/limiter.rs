@@ -11,12 +11,13 @@ use super::ask::{Ask, Census, Entry, Refusal, Usable};
 use super::crowd::{Crowd, InCrowd};
 use super::door::Doors;
 use super::gate::{GateId, Permit};
-use super::place::{Evicted, Place, Turn};
+use super::place::{Evicted, Offer, Place, Turn};
+use super::standing::Standing;
 use crate::key::KeyId;
 use crate::limit::Policy;
-use crate::line::{Bucket, Crowded, Pace, Promise, Remaining, Verdict};
+use crate::line::{Bucket, Call, Crowded, Pace, Promise, Remaining, Verdict};
 use crate::metrics::{Fate, LimitMetrics, Reason};
-use crate::store::{Room, Table, TableFull};
+use crate::store::{RedisStore, Room, Table, TableFull};
 use crate::timer::Timer;
 use crate::units::{Clock, Moment};
 
@@ -33,7 +34,9 @@ pub struct Wake {
 /// How the one who waits is reached.
 #[derive(Debug)]
 pub(super) struct Waiter {
-    pub(super) offer: oneshot::Sender<Result<Turn, Evicted>>,
+    pub(super) offer: oneshot::Sender<Offer>,
+    /// Where it is the store that says so: that it has its place.
+    pub(super) placed: Option<oneshot::Sender<()>>,
     pub(super) timer: SlotTimer,
     /// The gate that it must pass with its slot, if it comes to one then.
     pub(super) gate: Option<GateId>,
@@ -43,12 +46,14 @@ pub(super) struct Waiter {
 /// One limit with all its buckets.
 #[derive(Debug)]
 pub struct Limiter {
-    policy: ArcSwap<Policy>,
-    table: Table<Bucket<Waiter>>,
+    pub(super) policy: ArcSwap<Policy>,
+    pub(super) table: Table<Bucket<Waiter>>,
+    /// Where its buckets are shared with other instances.
+    pub(super) store: Option<Arc<RedisStore>>,
     doors: Doors,
-    crowd: Arc<Crowd>,
+    pub(super) crowd: Arc<Crowd>,
     clock: Clock,
-    metrics: LimitMetrics,
+    pub(super) metrics: LimitMetrics,
 }
 
 impl Limiter {
@@ -59,11 +64,13 @@ impl Limiter {
         crowd: Arc<Crowd>,
         clock: Clock,
         metrics: LimitMetrics,
+        store: Option<Arc<RedisStore>>,
     ) -> Arc<Self> {
         metrics.configured(policy.pace.rate().per_second(), policy.pace.burst());
         Arc::new(Self {
             policy: ArcSwap::from_pointee(policy),
             table: Table::new(room),
+            store,
             doors: Doors::default(),
             crowd,
             clock,
@@ -85,12 +92,20 @@ impl Limiter {
     pub fn ask(self: &Arc<Self>, ask: Ask<'_>) -> Result<Entry, Refusal> {
         let policy = self.policy.load();
         let max_wait = tightest(policy.max_wait, ask.max_wait);
-        let pace = &policy.pace;
         if !ask.knocked && self.doors.is_taken(ask.key) {
             // Whatever place becomes free is for the one before the door.
-            let free = self.remaining(ask.key, None).free_in.max(pace.interval());
-            return self.refuse(&policy, Crowded::Full(free));
+            let free = self.remaining(ask.key, None).free_in;
+            return self.refuse(&policy, Crowded::Full(free.max(policy.pace.interval())));
         }
+        let pace = &match self.align(&policy, ask.key) {
+            Standing::Alone(pace) => pace,
+            Standing::Shared => return self.ask_store(&policy, ask, max_wait),
+            Standing::Closed if policy.dry_run => {
+                self.metrics.would_refuse(Reason::Store);
+                return Ok(Entry::Passed);
+            }
+            Standing::Closed => return Err(Refusal::shared(&policy, Reason::Store)),
+        };
         let answer = self.with(ask.key, |bucket, now| {
             if let Verdict::Refused(crowded) = bucket.verdict(pace, now, max_wait) {
                 return Err(Some(crowded));
@@ -111,6 +126,7 @@ impl Limiter {
             let (offer, offered) = oneshot::channel();
             let waiter = Waiter {
                 offer,
+                placed: None,
                 timer: ask.timer.clone(),
                 gate: ask.gate,
                 _in_crowd: in_crowd,
@@ -175,6 +191,11 @@ impl Limiter {
         policy.pace.has_line() && !policy.dry_run
     }
 
+    /// Whether other instances share its buckets.
+    pub fn is_shared(&self) -> bool {
+        self.store.is_some()
+    }
+
     /// Whether it only counts what it would refuse.
     pub fn is_dry_run(&self) -> bool {
         self.policy.load().dry_run
@@ -185,31 +206,48 @@ impl Limiter {
         let policy = self.policy.load();
         let max_wait = tightest(policy.max_wait, max_wait);
         let now = self.clock.now();
+        let pace = self.pace(&policy, key);
         let known = self
             .table
-            .with_known(key, |bucket| bucket.remaining(&policy.pace, now, max_wait));
-        known.unwrap_or_else(|| {
-            Bucket::<Waiter>::new(&policy.pace, now).remaining(&policy.pace, now, max_wait)
-        })
+            .with_known(key, |bucket| bucket.remaining(&pace, now, max_wait));
+        known.unwrap_or_else(|| Bucket::<Waiter>::new(&pace, now).remaining(&pace, now, max_wait))
     }
 
     /// Lets nobody of a key go for `span`: its upstream asked for that.
-    pub fn hold(&self, key: KeyId, span: Duration) {
+    pub fn hold(self: &Arc<Self>, key: KeyId, span: Duration) {
         let held = self.with(key, |bucket, now| bucket.hold(now.after(span)));
         // A full table forgets a hold, as it refuses the requests that it is for.
-        let (Ok(()) | Err(TableFull)) = held;
+        if let Ok(()) = held
+            && self.store.is_some()
+        {
+            self.flow(key);
+        }
     }
 
     /// Tells all who wait that they won't be served, and why.
-    pub fn purge(&self, reason: Reason) {
+    pub fn purge(self: &Arc<Self>, reason: Reason) {
         let mut told = Vec::new();
+        let mut keys = Vec::new();
         let now = self.clock.now();
-        self.table.each(|_, bucket| told.extend(bucket.purge(now)));
+        self.table.each(|key, bucket| {
+            if bucket.waiting() > 0 {
+                told.extend(bucket.purge(now));
+                keys.push(key);
+            }
+        });
+        self.evict(told, reason);
+        if self.store.is_some() {
+            keys.into_iter().for_each(|key| self.flow(key));
+        }
+    }
+
+    /// Tells those who waited why they won't be served.
+    pub(super) fn evict(&self, told: Vec<Waiter>, reason: Reason) {
         for waiter in told {
             self.metrics.parted();
             self.metrics.refused(reason);
             // One that has left by itself needs no telling.
-            let _left = waiter.offer.send(Err(Evicted { reason }));
+            let _left = waiter.offer.send(Offer::Evicted(Evicted { reason }));
         }
     }
 
@@ -231,7 +269,7 @@ impl Limiter {
                 .map_or(Duration::ZERO, |joined| now.since(joined));
             census.buckets += 1;
             census.waiting += bucket.waiting();
-            census.longest = census.longest.max(bucket.waiting());
+            census.longest = census.longest.max(bucket.length());
             census.oldest = census.oldest.max(oldest);
         });
         self.metrics
@@ -264,18 +302,35 @@ impl Limiter {
     fn flow_with(self: &Arc<Self>, key: KeyId, mut permit: Option<(GateId, Permit)>) {
         loop {
             let policy = self.policy.load();
+            let pace = self.pace(&policy, key);
+            let mut call: Option<(u64, Call)> = None;
+            let mut missed = 0;
             let mut promises: SmallVec<[Promise<Waiter>; 2]> = SmallVec::new();
             let mut alarm = None;
             let mut handed_out = Moment::default();
             self.with_known(key, |bucket, now| {
                 handed_out = now;
-                while let Some(promise) = bucket.promise(&policy.pace, now) {
+                while let Some(promise) = bucket.promise(&pace, now) {
                     promises.push(promise);
                 }
-                alarm = bucket
-                    .arm()
-                    .zip(bucket.first().map(|waiter| waiter.timer.clone()));
+                let timer = bucket.first().map(|waiter| waiter.timer.clone());
+                if let Some(store) = &self.store {
+                    let reach = store.reach();
+                    missed = bucket.missed();
+                    let number = store.number();
+                    call = bucket
+                        .call(&pace, &reach, now, || number)
+                        .map(|call| (number, call));
+                    alarm =
+                        timer.and_then(|timer| Some((bucket.arm_shared(&pace, &reach)?, timer)));
+                } else {
+                    alarm = bucket.arm().zip(timer);
+                }
             });
+            self.metrics.slots(Fate::Missed, missed);
+            if let Some((number, call)) = call {
+                self.say(key, number, call);
+            }
             if let Some((when, timer)) = alarm {
                 self.set(Some(when), key, &timer);
             }
@@ -331,12 +386,13 @@ impl Limiter {
         &self,
         timer: &SlotTimer,
         gate: Option<GateId>,
-    ) -> (Waiter, oneshot::Receiver<Result<Turn, Evicted>>) {
+    ) -> (Waiter, oneshot::Receiver<Offer>) {
         let (offer, offered) = oneshot::channel();
         self.metrics.joined();
         (
             Waiter {
                 offer,
+                placed: None,
                 timer: timer.clone(),
                 gate,
                 _in_crowd: self.crowd.rejoin(),
@@ -370,7 +426,10 @@ impl Limiter {
         self.metrics.waited(now.since(promise.ticket.joined()));
         let meant = permit.take_if(|(gate, _)| promise.waiter.gate == Some(*gate));
         let turn = Turn::in_turn(self, key, &promise, meant.map(|(_, permit)| permit));
-        promise.waiter.offer.send(Ok(turn)).err()?.ok()
+        match promise.waiter.offer.send(Offer::Turn(turn)) {
+            Err(Offer::Turn(turn)) => Some(turn),
+            Ok(()) | Err(_) => None,
+        }
     }
 
     fn set(self: &Arc<Self>, alarm: Option<Moment>, key: KeyId, timer: &SlotTimer) {
@@ -392,7 +451,7 @@ impl Limiter {
                 self.metrics.slots(Fate::Used, 1);
             }
             Entry::Turn(_) => self.metrics.waited(Duration::ZERO),
-            Entry::Place(_) | Entry::Blocked(_) => self.metrics.joined(),
+            Entry::Place(_) | Entry::Blocked(_) | Entry::Asked(_) => self.metrics.joined(),
         }
     }
 

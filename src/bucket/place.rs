@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::ask::Ask;
+use super::ask::{Ask, Entry, Refusal};
 use super::gate::{Gate, GateId, Permit, Queue};
 use super::limiter::{Limiter, SlotTimer, Waiter};
 use crate::key::KeyId;
@@ -18,8 +18,32 @@ pub struct Evicted {
     pub reason: Reason,
 }
 
-/// What comes to a place: its turn, or word that it won't.
-type Told = Result<Result<Turn, Evicted>, oneshot::error::RecvError>;
+/// What comes to a place.
+#[derive(Debug)]
+pub(super) enum Offer {
+    /// Its turn.
+    Turn(Turn),
+    /// Word that it won't be its turn.
+    Evicted(Evicted),
+    /// Word that it is none: the store gave it to nobody.
+    Refused(Refusal),
+}
+
+type Told = Result<Offer, oneshot::error::RecvError>;
+
+/// Why a request was not served, though it waited or asked.
+#[derive(Debug)]
+pub(super) enum Unheard {
+    Evicted(Evicted),
+    Refused(Refusal),
+}
+
+/// A place that the store has been asked for. Dropped, it is as if nobody had.
+#[derive(Debug)]
+pub struct Asked {
+    place: Place,
+    placed: oneshot::Receiver<()>,
+}
 
 /// A place in the line. Dropped, it is free at once and all behind it move up.
 #[derive(Debug)]
@@ -27,7 +51,7 @@ pub struct Place {
     limiter: Arc<Limiter>,
     key: KeyId,
     ticket: Ticket,
-    offered: oneshot::Receiver<Result<Turn, Evicted>>,
+    offered: oneshot::Receiver<Offer>,
     /// Its place before its upstream's gate, while that is what it waits for.
     queue: Option<Queue>,
     gone: bool,
@@ -51,7 +75,7 @@ impl Place {
         limiter: &Arc<Limiter>,
         key: KeyId,
         ticket: Ticket,
-        offered: oneshot::Receiver<Result<Turn, Evicted>>,
+        offered: oneshot::Receiver<Offer>,
     ) -> Self {
         Self {
             limiter: Arc::clone(limiter),
@@ -123,12 +147,45 @@ impl Place {
     }
 
     fn told(&mut self, told: Told) -> Result<Turn, Evicted> {
+        self.heard(told).map_err(|unheard| match unheard {
+            Unheard::Evicted(evicted) => evicted,
+            Unheard::Refused(Refusal { reason, .. }) => Evicted { reason },
+        })
+    }
+
+    fn heard(&mut self, told: Told) -> Result<Turn, Unheard> {
         self.gone = true;
-        let mut turn = told.unwrap_or(Err(Evicted {
-            reason: Reason::Draining,
-        }))?;
-        turn.claim();
-        Ok(turn)
+        match told {
+            Ok(Offer::Turn(mut turn)) => {
+                turn.claim();
+                Ok(turn)
+            }
+            Ok(Offer::Evicted(evicted)) => Err(Unheard::Evicted(evicted)),
+            Ok(Offer::Refused(refusal)) => Err(Unheard::Refused(refusal)),
+            Err(_dropped) => Err(Unheard::Evicted(Evicted {
+                reason: Reason::Draining,
+            })),
+        }
+    }
+}
+
+impl Asked {
+    pub(super) fn new(place: Place, placed: oneshot::Receiver<()>) -> Self {
+        Self { place, placed }
+    }
+
+    /// The place, whatever the store will say.
+    pub(super) fn into_place(self) -> Place {
+        self.place
+    }
+
+    /// What the store says: its turn at once, a place in the line, or neither.
+    pub(super) async fn answer(mut self) -> Result<Entry, Unheard> {
+        tokio::select! {
+            biased;
+            told = &mut self.place.offered => self.place.heard(told).map(Entry::Turn),
+            Ok(()) = &mut self.placed => Ok(Entry::Place(self.place)),
+        }
     }
 }
 
@@ -141,6 +198,9 @@ impl Drop for Place {
                 == Some(true)
         {
             self.limiter.parted(self.key);
+            if self.limiter.store.is_some() {
+                self.limiter.flow(self.key);
+            }
         }
     }
 }

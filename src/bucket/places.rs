@@ -16,7 +16,7 @@ use super::crowd::Crowd;
 use super::door::Knock;
 use super::gate::{Gate, Permit};
 use super::limiter::{Limiter, SlotTimer, tightest};
-use super::place::{Evicted, Place, Turn};
+use super::place::{Asked, Evicted, Place, Turn, Unheard};
 use crate::key::KeyId;
 use crate::line::Remaining;
 use crate::metrics::Reason;
@@ -24,6 +24,9 @@ use crate::metrics::Reason;
 /// How much longer than `max_wait` a wait may last before it is ended: what was
 /// admitted must not be refused for a late wake-up.
 const SLACK: Duration = Duration::from_millis(50);
+
+/// How often at most one looks again whether a shared line has room.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// A limit that a request falls under, and its key there.
 #[derive(Clone, Debug)]
@@ -48,6 +51,15 @@ pub struct Refused {
     pub retry_after: Duration,
 }
 
+/// Why a request was not served, though it did not leave.
+#[derive(Debug)]
+pub enum Unserved {
+    /// A limit refused it.
+    Refused(Box<Refused>),
+    /// It was sent away while it waited.
+    Evicted(Evicted),
+}
+
 /// What a request holds in its limits.
 #[derive(Debug)]
 pub struct Places<'a> {
@@ -59,6 +71,8 @@ pub struct Places<'a> {
     /// Slots of limits that lie behind.
     spent: SmallVec<[Turn; 1]>,
     stage: Stage,
+    /// What a limit has been asked on arrival that a store answers for, and which.
+    asked: Option<(usize, Asked)>,
     /// Index of the first claim whose line is still to be joined.
     ahead: usize,
     /// Its place before the line of that claim, once that was full.
@@ -75,6 +89,8 @@ enum Stage {
     Door(usize, Place),
     /// With a slot of this line in hand.
     Hand(Turn),
+    /// With a slot in hand, asking for a place in the line of this claim.
+    Asking(usize, Turn, Asked),
     /// Before no line, or behind the last.
     Free(Option<Permit>),
 }
@@ -96,10 +112,7 @@ impl<'a> Places<'a> {
         max_wait: Option<Duration>,
         timer: &'a SlotTimer,
     ) -> Result<Self, Box<Refused>> {
-        let is_line = |claim: &Claim| claim.limiter.has_line();
         let first = claims.iter().position(is_line);
-        let last = claims.iter().rposition(is_line);
-        let mut permit = gate.try_enter();
         let mut places = Self {
             claims,
             gate,
@@ -108,43 +121,74 @@ impl<'a> Places<'a> {
             max_wait,
             spent: SmallVec::new(),
             stage: Stage::Free(None),
+            asked: None,
             ahead: first.map_or(claims.len(), |first| first + 1),
             knock: None,
             waited: false,
         };
-        for (index, claim) in claims.iter().enumerate() {
-            let in_line = Some(index) == first;
-            if is_line(claim) && !in_line {
+        places.arrive(0)?;
+        Ok(places)
+    }
+
+    /// Asks the limits from the `from`th on, as far as they answer at once.
+    fn arrive(&mut self, from: usize) -> Result<(), Box<Refused>> {
+        let first = self.ahead.saturating_sub(1);
+        let is_last = !self.claims.iter().skip(self.ahead).any(is_line);
+        let mut permit = self.gate.try_enter();
+        for (index, claim) in self.claims.iter().enumerate().skip(from) {
+            let in_line = is_line(claim);
+            if in_line && index != first {
                 continue;
             }
             let usable = match &permit {
-                Some(_) if claims.len() == 1 => Usable::ForGood,
-                None if in_line && first == last => Usable::NotYet,
+                Some(_) if self.claims.len() == 1 => Usable::ForGood,
+                None if in_line && is_last => Usable::NotYet,
                 _ => Usable::OnLoan,
             };
-            match places.ask(index, claim, usable) {
-                Ok(Entry::Passed) => (),
-                Ok(Entry::Turn(turn)) if in_line => places.stage = Stage::Hand(turn),
-                Ok(Entry::Turn(turn)) => places.spent.push(turn),
-                Ok(Entry::Place(place)) => places.stage = Stage::Line(index, place),
-                Ok(Entry::Blocked(place)) => {
-                    places.stage = Stage::Line(index, place.before(gate.queue()));
+            match self.ask(index, claim, usable) {
+                Ok(Entry::Asked(asked)) => {
+                    self.asked = Some((index, asked));
+                    return Ok(());
                 }
-                Err(refusal) => {
-                    drop(places);
-                    claim.limiter.metrics().refused(refusal.reason);
-                    return Err(Box::new(Refused::among(claims, index, refusal, max_wait)));
-                }
+                Ok(entry) => self.entered(index, entry),
+                Err(refusal) => return Err(self.refused(index, refusal)),
             }
         }
-        if matches!(places.stage, Stage::Free(_)) {
-            places.stage = Stage::Free(permit.take());
+        if matches!(self.stage, Stage::Free(_)) {
+            self.stage = Stage::Free(permit.take());
         }
-        Ok(places)
+        Ok(())
+    }
+
+    /// A limit asked on arrival has answered.
+    fn entered(&mut self, index: usize, entry: Entry) {
+        let in_line = self.claims.get(index).is_some_and(is_line);
+        match entry {
+            Entry::Passed | Entry::Asked(_) => (),
+            Entry::Turn(turn) if in_line => self.stage = Stage::Hand(turn),
+            Entry::Turn(turn) => self.spent.push(turn),
+            Entry::Place(place) => self.stage = Stage::Line(index, place),
+            Entry::Blocked(place) => {
+                self.stage = Stage::Line(index, place.before(self.gate.queue()));
+            }
+        }
+    }
+
+    /// What was had goes back; what the other limits say is told as well.
+    fn refused(&mut self, index: usize, refusal: Refusal) -> Box<Refused> {
+        self.spent.clear();
+        self.stage = Stage::Free(None);
+        if let Some(claim) = self.claims.get(index) {
+            claim.limiter.metrics().refused(refusal.reason);
+        }
+        Box::new(Refused::among(self.claims, index, refusal, self.max_wait))
     }
 
     /// What the request needs to go, where it need not wait for anything.
     pub fn free(&mut self) -> Option<Pass> {
+        if self.asked.is_some() {
+            return None;
+        }
         let Stage::Free(permit) = &mut self.stage else {
             return None;
         };
@@ -158,7 +202,17 @@ impl<'a> Places<'a> {
 
     /// Waits for the request's turn in every line, and for its upstream. Where
     /// there is no line it waits no longer than `patience` for its upstream.
-    pub async fn wait(&mut self, crowd: &Arc<Crowd>, patience: Duration) -> Result<Pass, Evicted> {
+    pub async fn wait(&mut self, crowd: &Arc<Crowd>, patience: Duration) -> Result<Pass, Unserved> {
+        while let Some((index, asked)) = self.asked.take() {
+            match asked.answer().await {
+                Ok(entry) => self.entered(index, entry),
+                Err(Unheard::Refused(refusal)) => {
+                    return Err(Unserved::Refused(self.refused(index, refusal)));
+                }
+                Err(Unheard::Evicted(evicted)) => return Err(evicted.into()),
+            }
+            self.arrive(index + 1).map_err(Unserved::Refused)?;
+        }
         let permit = loop {
             let ahead = self.ahead;
             let stage = match &mut self.stage {
@@ -172,7 +226,7 @@ impl<'a> Places<'a> {
                     let (turn, permit) = tokio::select! {
                         biased;
                         told = place.turn(self.gate) => told?,
-                        evicted = overdue(claim, self.max_wait, self.arrived) => return Err(evicted),
+                        evicted = overdue(claim, self.max_wait, self.arrived) => return Err(evicted.into()),
                     };
                     self.taken(turn, permit)
                 }
@@ -184,11 +238,12 @@ impl<'a> Places<'a> {
                     let turn = tokio::select! {
                         biased;
                         told = place.turn_after(room(next, left, self.knock.as_mut())) => told?,
-                        evicted = overdue(claim, self.max_wait, self.arrived) => return Err(evicted),
+                        evicted = overdue(claim, self.max_wait, self.arrived) => return Err(evicted.into()),
                     };
                     turn.map_or_else(|| self.back_in_line(), Stage::Hand)
                 }
                 Stage::Hand(_) => self.advance()?,
+                Stage::Asking(..) => self.answered().await?,
             };
             self.stage = stage;
         };
@@ -232,7 +287,38 @@ impl<'a> Places<'a> {
             let gate = Some(self.gate.id());
             return Ok(Stage::Line(behind, turn.step_back(gate)?.before(queue)));
         };
-        let entry = match self.ask(index, claim, Usable::OnLoan) {
+        match self.ask(index, claim, Usable::OnLoan) {
+            Ok(Entry::Asked(asked)) => Ok(Stage::Asking(index, turn, asked)),
+            answer => self.join(index, claim, turn, answer),
+        }
+    }
+
+    /// With a slot in hand: the next line has answered.
+    async fn answered(&mut self) -> Result<Stage, Evicted> {
+        let stage = std::mem::replace(&mut self.stage, Stage::Free(None));
+        let Stage::Asking(index, turn, asked) = stage else {
+            return Ok(stage);
+        };
+        let Some(claim) = self.claims.get(index) else {
+            return Ok(Stage::Hand(turn));
+        };
+        let answer = match asked.answer().await {
+            Ok(entry) => Ok(entry),
+            Err(Unheard::Refused(refusal)) => Err(refusal),
+            Err(Unheard::Evicted(evicted)) => return Err(evicted),
+        };
+        self.join(index, claim, turn, answer)
+    }
+
+    /// Into the next line; where that is full, before its door.
+    fn join(
+        &mut self,
+        index: usize,
+        claim: &Claim,
+        turn: Turn,
+        answer: Result<Entry, Refusal>,
+    ) -> Result<Stage, Evicted> {
+        let entry = match answer {
             Ok(entry) => entry,
             Err(refusal) if refusal.shared => {
                 claim.limiter.metrics().refused(refusal.reason);
@@ -244,6 +330,7 @@ impl<'a> Places<'a> {
                 // As before the gate: first to the door, then out of the way.
                 let knock = || Knock::at(&claim.limiter, claim.key);
                 self.knock.get_or_insert_with(knock);
+                let behind = self.ahead.saturating_sub(1);
                 return Ok(Stage::Door(behind, turn.step_back(None)?));
             }
         };
@@ -255,6 +342,7 @@ impl<'a> Places<'a> {
             Entry::Turn(turn) => Stage::Hand(turn),
             Entry::Place(place) => Stage::Line(index, place),
             Entry::Blocked(place) => Stage::Line(index, place.before(self.gate.queue())),
+            Entry::Asked(asked) => Stage::Line(index, asked.into_place()),
         })
     }
 
@@ -304,13 +392,17 @@ fn left(max_wait: Option<Duration>, arrived: Instant) -> Option<Duration> {
     max_wait.map(|most| most.saturating_sub(arrived.elapsed()))
 }
 
+fn is_line(claim: &Claim) -> bool {
+    claim.limiter.has_line()
+}
+
 /// The first line from `ahead` on.
 fn next_line(claims: &[Claim], ahead: usize) -> Option<(usize, &Claim)> {
     claims
         .iter()
         .enumerate()
         .skip(ahead)
-        .find(|(_, claim)| claim.limiter.has_line())
+        .find(|(_, claim)| is_line(claim))
 }
 
 /// Resolves when the next line has room for the one who knocked.
@@ -331,7 +423,13 @@ async fn room(
         if knock.is_first() && !full() {
             return;
         }
-        knock.opened().await;
+        // Of places that become free elsewhere nobody tells.
+        let free_in = limiter.remaining(claim.key, max_wait).free_in;
+        let free_in = free_in.max(LOOK_AGAIN);
+        tokio::select! {
+            () = knock.opened() => (),
+            () = tokio::time::sleep(free_in), if limiter.is_shared() => (),
+        }
         if !full() {
             return;
         }
@@ -350,6 +448,12 @@ async fn overdue(claim: Option<&Claim>, max_wait: Option<Duration>, arrived: Ins
     }
     Evicted {
         reason: Reason::MaxWait,
+    }
+}
+
+impl From<Evicted> for Unserved {
+    fn from(evicted: Evicted) -> Self {
+        Self::Evicted(evicted)
     }
 }
 

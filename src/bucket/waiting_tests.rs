@@ -59,6 +59,7 @@ impl Stage {
             max_wait,
             status: StatusCode::TOO_MANY_REQUESTS,
             dry_run: false,
+            on_failure: None,
         };
         Limiter::new(
             policy,
@@ -66,6 +67,7 @@ impl Stage {
             Arc::clone(&self.crowd),
             self.clock,
             self.metrics.limit(name),
+            None,
         )
     }
 
@@ -74,7 +76,10 @@ impl Stage {
         let mut places = Places::enter(claims, &self.gate, prefer, &self.timer)
             .map_err(|refused| refused.refusal.reason.as_str().to_owned())?;
         let passed = places.wait(&self.crowd, Duration::from_secs(1)).await;
-        passed.map_err(|evicted| format!("evicted: {}", evicted.reason.as_str()))
+        passed.map_err(|unserved| match unserved {
+            Unserved::Refused(refused) => refused.refusal.reason.as_str().to_owned(),
+            Unserved::Evicted(evicted) => format!("evicted: {}", evicted.reason.as_str()),
+        })
     }
 
     fn shows(&self, line: &str) -> bool {

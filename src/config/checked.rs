@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use crate::forward::Target;
 use crate::limit::Policy;
 use crate::route::Pattern;
+use crate::store::RedisConfig;
 
 /// A config in which every name is known and every number in its range.
 #[derive(Clone, Debug)]
@@ -69,7 +70,8 @@ impl Config {
     pub fn needs_restart(&self, new: &Self) -> Vec<&'static str> {
         let secret = self.store.key_secret.reveal() != new.store.key_secret.reveal();
         let format = self.log.format != new.log.format;
-        let elsewhere = [("key_secret", secret), ("format", format)];
+        let store = !self.store.same(&new.store);
+        let elsewhere = [("key_secret", secret), ("store", store), ("format", format)];
         let elsewhere = elsewhere
             .into_iter()
             .filter_map(|(key, differs)| differs.then_some(key));
@@ -113,6 +115,26 @@ impl ServerConfig {
 pub struct StoreConfig {
     /// What the hash of key texts is keyed with.
     pub key_secret: Secret,
+    /// Where instances share their buckets, if they do.
+    pub redis: Option<RedisConfig>,
+}
+
+impl StoreConfig {
+    /// Whether both mean the same store, kept in the same way.
+    fn same(&self, other: &Self) -> bool {
+        match (&self.redis, &other.redis) {
+            (None, None) => true,
+            (Some(one), Some(other)) => {
+                one.urls.same(&other.urls)
+                    && one.topology == other.topology
+                    && one.ca == other.ca
+                    && one.timeout == other.timeout
+                    && one.on_failure == other.on_failure
+                    && one.prefix == other.prefix
+            }
+            (Some(_), None) | (None, Some(_)) => false,
+        }
+    }
 }
 
 /// `[log]`.

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::testing::{SECRET, check};
 use super::{load, parse};
 
-const FIFTEEN: &str = r#"# fifteen things are wrong here
+const FOURTEEN: &str = r#"# fourteen things are wrong here
 [server]
 listen = 8080
 threads = 0
@@ -13,7 +13,7 @@ idle_timout = "60s"
 
 [store]
 kind = "redis"
-url = "redis://127.0.0.1:6379/0"
+url = "127.0.0.1:6379"
 
 [limits.api]
 key = "{ipp}"
@@ -38,15 +38,14 @@ limits = ["api", "apy"]
 
 #[test]
 fn all_faults_come_at_once_by_line() {
-    let faults = check(FIFTEEN).expect_err("fifteen faults");
+    let faults = check(FOURTEEN).expect_err("fourteen faults");
     assert_eq!(
         faults.lines().collect::<Vec<_>>(),
         [
             "x.toml:3: server.listen: `8080` must be a string",
             "x.toml:4: server.threads: `0` must be from 1 to 1024",
             "x.toml:5: server.idle_timout: unknown key; did you mean `idle_timeout`?",
-            "x.toml:8: store.kind: `redis` is not supported yet; use `memory`",
-            "x.toml:9: store.url: belongs to `kind = \"redis\"`, which is not supported yet",
+            "x.toml:9: store.url: must begin with redis:// or rediss://",
             "x.toml:12: limits.api.key: `ipp` is not a part of a key: use ip, host, method, route, path, header.NAME, query.NAME or cookie.NAME",
             "x.toml:13: limits.api.rate: `0r/s` must be above 0",
             "x.toml:15: limits.api.delay: `6` is above the burst of 5",
@@ -129,7 +128,6 @@ tls = "${SECRET}"
 [store]
 kind = "${SECRET}"
 key_secret = ["${SECRET}"]
-url = "${SECRET}"
 [log]
 format = "${SECRET}"
 [limits.a]

@@ -8,6 +8,7 @@ use http::StatusCode;
 
 use super::field::{Field, printable};
 use super::section::Section;
+use super::store::ON_FAILURE;
 use crate::key::{KeyTemplate, TemplateError};
 use crate::limit::{OnMissingKey, Policy};
 use crate::line::{Pace, PaceError};
@@ -32,7 +33,7 @@ const LATER: [&str; 3] = [
     "sliding_window_counter",
 ];
 
-pub(super) fn policy(section: &Section<'_>, name: &str) -> Option<Policy> {
+pub(super) fn policy(section: &Section<'_>, name: &str, is_shared: bool) -> Option<Policy> {
     let missing = [
         ("reject", OnMissingKey::Reject),
         ("skip", OnMissingKey::Skip),
@@ -42,10 +43,13 @@ pub(super) fn policy(section: &Section<'_>, name: &str) -> Option<Policy> {
         "write \"{ip}\" for one bucket per address, or a word for one bucket in all",
     );
     let key = key.and_then(|field| template(&field));
-    section.refuse(
-        &["on_failure"],
-        "belongs to a Redis store, which is not supported yet",
-    );
+    let on_failure = if is_shared {
+        let field = section.get("on_failure");
+        field.and_then(|field| field.choice(&ON_FAILURE, &[]))
+    } else {
+        section.refuse(&["on_failure"], "belongs to a store of `kind = \"redis\"`");
+        None
+    };
     let pace = pace(section);
     let status = section.whole("status", 429, &(400..=599));
     let policy = Policy {
@@ -57,6 +61,7 @@ pub(super) fn policy(section: &Section<'_>, name: &str) -> Option<Policy> {
             .and_then(|field| field.duration(&MAX_WAIT)),
         status: StatusCode::from_u16(status).unwrap_or(StatusCode::TOO_MANY_REQUESTS),
         dry_run: section.flag("dry_run", false),
+        on_failure,
         key: key?,
         pace: pace?,
     };

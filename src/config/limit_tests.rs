@@ -50,7 +50,7 @@ fn each_fault_of_a_limit_is_named() {
             ),
             (
                 "on_failure = \"open\"",
-                "limits.l.on_failure: belongs to a Redis store, which is not supported yet",
+                "limits.l.on_failure: belongs to a store of `kind = \"redis\"`",
             ),
             (
                 "max_wait = \"0s\"",

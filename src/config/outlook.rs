@@ -62,6 +62,7 @@ mod tests {
             max_wait: max_wait.map(Duration::from_millis),
             status: http::StatusCode::TOO_MANY_REQUESTS,
             dry_run: false,
+            on_failure: None,
         });
         let Outlook {
             at_once,

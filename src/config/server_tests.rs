@@ -167,18 +167,19 @@ fn each_number_of_the_server_has_its_range() {
 
 #[test]
 fn each_fault_of_the_store_and_the_log_is_named() {
-    let later = |key: &str, value: &str| {
-        let fault = "belongs to `kind = \"redis\"`, which is not supported yet";
+    let of_redis = |key: &str, value: &str| {
+        let fault = "belongs to `kind = \"redis\"`";
         (format!("{key} = {value}"), format!("store.{key}: {fault}"))
     };
     for (written, fault) in [
-        later("url", "\"redis://127.0.0.1\""),
-        later("urls", "[]"),
-        later("cluster", "true"),
-        later("sentinel", "\"mymaster\""),
-        later("timeout", "\"50ms\""),
-        later("on_failure", "\"local\""),
-        later("prefix", "\"weir\""),
+        of_redis("url", "\"redis://127.0.0.1\""),
+        of_redis("urls", "[]"),
+        of_redis("cluster", "true"),
+        of_redis("sentinel", "\"mymaster\""),
+        of_redis("ca", "\"ca.pem\""),
+        of_redis("timeout", "\"50ms\""),
+        of_redis("on_failure", "\"local\""),
+        of_redis("prefix", "\"weir\""),
     ] {
         each_is_a_fault("[store]", &[(&written, &fault)]);
     }
@@ -186,12 +187,8 @@ fn each_fault_of_the_store_and_the_log_is_named() {
         "[store]",
         &[
             (
-                "kind = \"redis\"",
-                "store.kind: `redis` is not supported yet; use `memory`",
-            ),
-            (
                 "kind = \"disk\"",
-                "store.kind: `disk` is not known here; known are memory",
+                "store.kind: `disk` is not known here; known are memory, redis",
             ),
             ("key_secret = \"\"", "store.key_secret: must not be empty"),
             (
@@ -199,6 +196,68 @@ fn each_fault_of_the_store_and_the_log_is_named() {
                 "store.key_secrets: unknown key; did you mean `key_secret`?",
             ),
         ],
+    );
+    each_is_a_fault(
+        "[store]\nkind = \"redis\"\nurl = \"redis://127.0.0.1:6379/0\"",
+        &[
+            (
+                "timeout = \"0ms\"",
+                "store.timeout: `0ms` must be from 1ms to 10s",
+            ),
+            (
+                "on_failure = \"close\"",
+                "store.on_failure: `close` is not known here; did you mean `closed`?",
+            ),
+            (
+                "prefix = \"a{b}\"",
+                "store.prefix: `a{b}` must have 1 to 64 of A-Z, a-z, 0-9, `_`, `-`, `.` and `:`",
+            ),
+            (
+                "sentinel = \"\"",
+                "store.sentinel: `` must name the master that the sentinels know",
+            ),
+            (
+                "urls = [\"redis://127.0.0.1\"]",
+                "store.urls: a store has either a url or urls, not both",
+            ),
+        ],
+    );
+    each_is_a_fault(
+        "[store]\nkind = \"redis\"",
+        &[
+            (
+                "url = \"127.0.0.1:6379\"",
+                "store.url: must begin with redis:// or rediss://",
+            ),
+            (
+                "url = \"redis://:5eCr3t@:6379/0\"",
+                "store.url: is not a URL like redis://user:password@127.0.0.1:6379/0",
+            ),
+            (
+                "url = \"redis://:5eCr3t@127.0.0.1/zero\"",
+                "store.url: is not a URL like redis://user:password@127.0.0.1:6379/0",
+            ),
+            (
+                "url = \"redis://127.0.0.1?db=1\"",
+                "store.url: must not have a query or a fragment",
+            ),
+            ("urls = []", "store.urls: must name at least one server"),
+            (
+                "urls = [\"redis://a\", \"redis://b\"]",
+                "store.urls: several servers go with cluster = true or sentinel = \"NAME\" only",
+            ),
+            (
+                "url = \"${SECRET}\"",
+                "store.url: must begin with redis:// or rediss://",
+            ),
+        ],
+    );
+    each_is_a_fault(
+        "[store]\nkind = \"redis\"\ncluster = true",
+        &[(
+            "urls = [\"redis://a\", \"rediss://b\"]",
+            "store.urls: must be all redis:// or all rediss://",
+        )],
     );
     each_is_a_fault(
         "[log]",

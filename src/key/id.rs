@@ -11,6 +11,12 @@ use sha2::Sha256;
 pub struct KeyId(u128);
 
 impl KeyId {
+    /// The id that was written so.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_id = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_id.then(|| u128::from_str_radix(text, 16).ok().map(Self))?
+    }
+
     /// A number below `shards` that is even over all keys.
     pub(crate) fn spread(self, shards: usize) -> usize {
         usize::try_from(self.0 % (shards as u128)).unwrap_or(0)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::ledger::{Ledger, Loan, Use};
+use super::mirror::Mirror;
 use super::pace::{Load, Pace, Remaining, Slot, Taken, Verdict};
 use crate::units::Moment;
 
@@ -13,8 +14,8 @@ use crate::units::Moment;
 /// first one who waits and dropped with the last.
 #[derive(Debug)]
 pub struct Bucket<T> {
-    next: Slot,
-    line: Option<Box<Line<T>>>,
+    pub(super) next: Slot,
+    pub(super) line: Option<Box<Line<T>>>,
 }
 
 /// A place in the line: the earlier number goes first.
@@ -47,15 +48,20 @@ pub struct Promise<T> {
 }
 
 #[derive(Debug)]
-struct Line<T> {
-    ready: BTreeMap<Ticket, T>,
+pub(super) struct Line<T> {
+    pub(super) ready: BTreeMap<Ticket, T>,
     /// Those who cannot go, whatever the slots: they keep their places.
-    blocked: BTreeMap<Ticket, T>,
+    pub(super) blocked: BTreeMap<Ticket, T>,
     ledger: Ledger,
-    hold: Moment,
-    armed: Option<Moment>,
+    pub(super) hold: Moment,
+    pub(super) armed: Option<Moment>,
     joined: u64,
+    /// Where other instances share the bucket: this one's part of it.
+    pub(super) mirror: Option<Box<Mirror>>,
 }
+
+/// Of a longer line, nobody counts the places before one who leaves.
+const COUNTED: usize = 256;
 
 impl<T> Bucket<T> {
     /// A bucket to which nobody has come.
@@ -145,7 +151,16 @@ impl<T> Bucket<T> {
         let Some(line) = &mut self.line else {
             return false;
         };
+        if let Some(mirror) = &mut line.mirror {
+            let before = line.ready.range(..ticket).take(COUNTED).count();
+            if line.ready.contains_key(&ticket) && mirror.part(ticket) {
+                mirror.left(before.saturating_add(1), now);
+            }
+        }
         let left = line.ready.remove(&ticket).is_some() || line.blocked.remove(&ticket).is_some();
+        if let Some(mirror) = &mut line.mirror {
+            mirror.trim(line.ready.len());
+        }
         self.tidy(now);
         left
     }
@@ -159,11 +174,23 @@ impl<T> Bucket<T> {
     /// When the next one may go; `None` while no one waits who could.
     pub fn due(&self) -> Option<Moment> {
         let line = self.line.as_ref().filter(|line| !line.ready.is_empty())?;
+        if let Some(mirror) = &line.mirror {
+            let granted = mirror.grants.front().map(|grant| grant.slot);
+            if mirror.attached || granted.is_some() {
+                return granted;
+            }
+        }
         Some(self.next.at().max(line.hold))
     }
 
     /// Lends the slot that is due to the first who can go.
     pub fn promise(&mut self, pace: &Pace, now: Moment) -> Option<Promise<T>> {
+        if let Some(promise) = self.promise_granted(pace, now) {
+            return Some(promise);
+        }
+        if self.is_attached() {
+            return None;
+        }
         let due = self.due().filter(|due| *due <= now)?;
         let line = self.line.as_mut()?;
         let (ticket, waiter) = line.ready.pop_first()?;
@@ -189,14 +216,19 @@ impl<T> Bucket<T> {
     /// The slot of `loan` was used.
     pub fn settle(&mut self, pace: &Pace, loan: Loan, now: Moment) {
         if let Some(line) = &mut self.line {
-            line.ledger.settle(pace, loan);
+            match (loan, &mut line.mirror) {
+                (Loan::Shared(number), Some(mirror)) => mirror.settle(number),
+                _ => line.ledger.settle(pace, loan),
+            }
         }
         self.tidy(now);
     }
 
     /// The slot of `loan` will not be used: the bucket is as if it had never been lent.
     pub fn give_back(&mut self, pace: &Pace, loan: Loan, now: Moment) {
-        if let Some(next) = self
+        if let Loan::Shared(number) = loan {
+            self.give_back_granted(pace, number, now);
+        } else if let Some(next) = self
             .line
             .as_mut()
             .and_then(|line| line.ledger.give_back(pace, loan))
@@ -246,6 +278,11 @@ impl<T> Bucket<T> {
     /// rings no later.
     pub fn arm(&mut self) -> Option<Moment> {
         let due = self.due()?;
+        self.arm_for(due)
+    }
+
+    /// As [`Bucket::arm`], for something else that is due.
+    pub(super) fn arm_for(&mut self, due: Moment) -> Option<Moment> {
         let line = self.line.as_mut()?;
         let earlier = line.armed.is_none_or(|armed| due < armed);
         line.armed = if earlier { Some(due) } else { line.armed };
@@ -268,6 +305,9 @@ impl<T> Bucket<T> {
     pub fn hold(&mut self, until: Moment) {
         let line = self.open();
         line.hold = line.hold.max(until);
+        if let Some(mirror) = line.mirror.as_mut().filter(|mirror| mirror.attached) {
+            mirror.hold(until);
+        }
     }
 
     /// Empties the line: those who waited, to be told.
@@ -279,6 +319,9 @@ impl<T> Bucket<T> {
         let told = ready
             .chain(std::mem::take(&mut line.blocked).into_values())
             .collect();
+        if let Some(mirror) = &mut line.mirror {
+            mirror.forgo(now);
+        }
         self.tidy(now);
         told
     }
@@ -288,21 +331,24 @@ impl<T> Bucket<T> {
             .line
             .as_ref()
             .map_or(Moment::default(), |line| line.hold);
+        let shared = self.line.as_ref().and_then(|line| line.mirror.as_ref());
+        let ahead = shared.filter(|mirror| mirror.attached);
         Load {
             next: self.next,
-            waiting: self.waiting(),
+            waiting: ahead.map_or_else(|| self.waiting(), |mirror| mirror.ahead()),
             hold,
             now,
             max_wait,
         }
     }
 
-    fn open(&mut self) -> &mut Line<T> {
+    pub(super) fn open(&mut self) -> &mut Line<T> {
         self.line.get_or_insert_with(Box::default)
     }
 
-    fn tidy(&mut self, now: Moment) {
-        if self.line.as_ref().is_some_and(|line| line.is_spent(now)) {
+    pub(super) fn tidy(&mut self, now: Moment) {
+        let spent = |line: &Box<Line<T>>| line.mirror.is_none() && line.is_spent(now);
+        if self.line.as_ref().is_some_and(spent) {
             self.line = None;
         }
     }
@@ -320,6 +366,7 @@ impl<T> Line<T> {
             && self.blocked.is_empty()
             && self.ledger.is_empty()
             && self.hold <= now
+            && self.mirror.as_ref().is_none_or(|mirror| mirror.is_quiet())
     }
 
     fn ticket(&mut self, now: Moment) -> Ticket {
@@ -342,6 +389,7 @@ impl<T> Default for Line<T> {
             hold: Moment::default(),
             armed: None,
             joined: 0,
+            mirror: None,
         }
     }
 }

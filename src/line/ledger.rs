@@ -13,7 +13,12 @@ use crate::units::Moment;
 
 /// A slot in the hand of a request that has not been served yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Loan(u64);
+pub enum Loan {
+    /// One of the bucket's own.
+    Own(u64),
+    /// One that the store promised, by its number.
+    Shared(u64),
+}
 
 /// How a slot was used.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +116,7 @@ impl Ledger {
     fn write(&mut self, at: Moment, use_: Use, open: bool) -> Loan {
         // As with tickets, numbers go on from the clock.
         self.lent = self.lent.saturating_add(1).max(at.as_micros());
-        let loan = Loan(self.lent);
+        let loan = Loan::Own(self.lent);
         let claimed = !(open && matches!(use_, Use::InTurn));
         self.unclaimed = self.unclaimed.saturating_add(usize::from(!claimed));
         self.exits.push_back(Exit {

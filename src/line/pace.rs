@@ -152,6 +152,52 @@ impl Pace {
         self.burst > self.delay
     }
 
+    /// The interval as whole microseconds and a part of one more.
+    pub fn parts(&self) -> (u64, u32, u32) {
+        self.interval.parts()
+    }
+
+    /// How long a newcomer may wait, in the ticks of the interval.
+    pub fn bound_in_ticks(&self) -> u64 {
+        u64::try_from(self.bound()).unwrap_or(u64::MAX)
+    }
+
+    /// The part of each of `instances` that share the limit without a word between them.
+    #[must_use]
+    pub fn share(&self, instances: u32) -> Self {
+        let part = |all: u32| all.checked_div(instances).unwrap_or(all);
+        let Some(rate) = self.rate.share(instances) else {
+            return *self;
+        };
+        // What the whole can drain in time, a part can with a part of the places.
+        Self::new(rate, part(self.burst), part(self.delay)).unwrap_or(*self)
+    }
+
+    /// A pace at which nobody waits.
+    pub fn open() -> Self {
+        let rate = Rate::fastest();
+        let all = u32::MAX;
+        Self {
+            rate,
+            interval: rate.interval(),
+            burst: all,
+            delay: all,
+        }
+    }
+
+    /// The slot after `count` others.
+    pub(super) fn slot_after(&self, next: Slot, count: usize) -> Moment {
+        let slot = self
+            .ticks(next)
+            .saturating_add(self.intervals(count as u64));
+        self.slot(slot).at()
+    }
+
+    /// The slot at `at`.
+    pub(super) const fn slot_at(at: Moment) -> Slot {
+        Slot { at, part: 0 }
+    }
+
     /// The longest wait of a request that is admitted.
     pub fn longest_wait(&self) -> Duration {
         self.span(self.intervals(u64::from(self.burst.saturating_sub(self.delay))))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram};
 
-use super::{Fate, Outcome, Reason, UpstreamError};
+use super::{Fate, Outcome, Reason, StoreErrorKind, StoreScript, UpstreamError};
 
 /// Class of a status, as a label.
 pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -41,6 +41,55 @@ pub struct UpstreamMetrics {
     pub(super) errors: Vec<Counter>,
     pub(super) in_flight: Gauge,
     pub(super) up: Gauge,
+}
+
+/// What is counted for a store that instances share.
+#[derive(Debug)]
+pub struct StoreMetrics {
+    pub(super) calls: Vec<Histogram>,
+    pub(super) batches: Vec<Histogram>,
+    pub(super) errors: Vec<Vec<Counter>>,
+    pub(super) up: Gauge,
+    pub(super) degraded: Gauge,
+    pub(super) instances: Gauge,
+}
+
+impl StoreMetrics {
+    /// A call was answered.
+    pub fn called(&self, script: StoreScript, took: Duration) {
+        if let Some(calls) = self.calls.get(script as usize) {
+            calls.record(took.as_secs_f64());
+        }
+    }
+
+    /// A call asks for so many requests.
+    pub fn batch(&self, script: StoreScript, size: u32) {
+        if let Some(batches) = self.batches.get(script as usize) {
+            batches.record(f64::from(size));
+        }
+    }
+
+    /// A call was not answered.
+    pub fn failed(&self, script: StoreScript, kind: StoreErrorKind) {
+        if let Some(errors) = self.errors.get(script as usize) {
+            bump(errors, kind as usize, 1);
+        }
+    }
+
+    /// Whether the store is connected.
+    pub fn up(&self, up: bool) {
+        self.up.set(f64::from(u8::from(up)));
+    }
+
+    /// Whether limits go on without it.
+    pub fn degraded(&self, degraded: bool) {
+        self.degraded.set(f64::from(u8::from(degraded)));
+    }
+
+    /// How many instances share it.
+    pub fn instances(&self, live: u32) {
+        self.instances.set(f64::from(live));
+    }
 }
 
 /// What is counted for the listener.

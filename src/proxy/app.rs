@@ -13,6 +13,7 @@ use crate::forward::{Clients, Target};
 use crate::key::KeyHasher;
 use crate::metrics::{Metrics, RouteMetrics, UpstreamMetrics};
 use crate::route::{Pattern, Routes};
+use crate::store::RedisStore;
 
 /// All that the requests of an instance share.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub struct App {
     pub crowd: Arc<Crowd>,
     /// What keys are hashed with.
     pub hasher: KeyHasher,
+    /// Where buckets are shared with other instances.
+    pub store: Option<Arc<RedisStore>>,
     /// What doesn't belong to a route.
     pub settings: Settings,
     /// What is counted.

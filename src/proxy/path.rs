@@ -12,7 +12,7 @@ use super::app::{App, Edition, Upstream, Worker};
 use super::claim::find;
 use super::outgoing::{Content, Outgoing};
 use super::send::send;
-use crate::bucket::{Evicted, Pass, Places};
+use crate::bucket::{Pass, Places, Unserved};
 use crate::forward::{Fault, ParkedHead};
 use crate::peer::Peer;
 use crate::respond::Rejection;
@@ -104,7 +104,7 @@ async fn wait(
     app: &App,
     upstream: &Upstream,
     parts: &mut Parts,
-) -> Result<Pass, Evicted> {
+) -> Result<Pass, Unserved> {
     let parked = ParkedHead::pack(&taken(parts));
     let pass = places.wait(&app.crowd, upstream.target.patience()).await?;
     *parts = parked.unpack();

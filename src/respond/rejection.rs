@@ -8,7 +8,7 @@ use http::header::{self, HeaderValue};
 use http::{Response, StatusCode};
 
 use super::problem::Problem;
-use crate::bucket::{Evicted, Refused};
+use crate::bucket::{Evicted, Refused, Unserved};
 use crate::forward::{Fault, FaultKind};
 use crate::key::BadPath;
 use crate::metrics::Outcome;
@@ -189,8 +189,11 @@ impl From<Malformed> for Rejection {
     }
 }
 
-impl From<Evicted> for Rejection {
-    fn from(evicted: Evicted) -> Self {
-        Self::Evicted(evicted)
+impl From<Unserved> for Rejection {
+    fn from(unserved: Unserved) -> Self {
+        match unserved {
+            Unserved::Refused(refused) => Self::Refused(refused),
+            Unserved::Evicted(evicted) => Self::Evicted(evicted),
+        }
     }
 }

@@ -45,6 +45,7 @@ pub(super) fn assemble(config: &Config, estate: &Estate, before: Option<&App>) -
         limiters,
         crowd: Arc::clone(&estate.crowd),
         hasher: estate.hasher.clone(),
+        store: estate.store.clone(),
         settings: Settings {
             trusted_proxies: config.server.trusted_proxies.clone(),
             body_timeout: config.server.body_timeout,
@@ -69,6 +70,7 @@ fn limiter(policy: &Policy, estate: &Estate, before: Option<&App>) -> Arc<Limite
         Arc::clone(&estate.crowd),
         estate.clock,
         counted,
+        estate.store.clone(),
     )
 }
 

@@ -2,21 +2,26 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use tokio::sync::mpsc::Receiver;
 use tokio::task::AbortHandle;
-use tracing::error;
+use tracing::{error, warn};
 
 use super::assemble::assemble;
-use crate::bucket::{Crowd, SlotTimer};
+use crate::bucket::{Crowd, Limiter, SlotTimer};
 use crate::config::Config;
 use crate::forward::{Clients, TargetKind, TlsError, probe};
 use crate::key::KeyHasher;
 use crate::metrics::{Metrics, Reason};
 use crate::proxy::{App, Edition, Upstream, Worker};
-use crate::store::Room;
+use crate::store::{RedisStore, Room, StoreNews};
 use crate::units::Clock;
+
+/// How long an instance waits for its store when it begins, and when it ends.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What every config of an instance shares.
 #[derive(Debug)]
@@ -27,6 +32,8 @@ pub(super) struct Estate {
     pub(super) clock: Clock,
     /// Another secret would give all buckets other names: their debts forgotten.
     pub(super) hasher: KeyHasher,
+    /// Where its buckets are shared with other instances.
+    pub(super) store: Option<Arc<RedisStore>>,
     pub(super) closed: Arc<AtomicBool>,
 }
 
@@ -43,8 +50,17 @@ pub(super) struct Instance {
 impl Instance {
     /// An instance as its first config has it.
     pub(super) fn new(config: &Config, clock: Clock) -> Result<Self, super::ServerError> {
+        let metrics = Metrics::new();
+        let (store, news) = match &config.store.redis {
+            None => (None, None),
+            Some(redis) => {
+                let (store, news) = RedisStore::new(redis.clone(), clock, metrics.store());
+                (Some(store), Some(news))
+            }
+        };
         let estate = Estate {
-            metrics: Metrics::new(),
+            metrics,
+            store,
             room: Room::new(config.server.max_keys),
             crowd: Crowd::new(config.server.max_waiting),
             clock,
@@ -62,12 +78,39 @@ impl Instance {
             .take(config.server.threads)
             .collect::<Result<_, _>>()?;
         estate.metrics.loaded();
+        let app = Arc::new(ArcSwap::new(app));
+        if let (Some(store), Some(news)) = (&estate.store, news) {
+            tokio::spawn(Arc::clone(store).run());
+            tokio::spawn(listen(Arc::clone(&app), news));
+        }
         Ok(Self {
             estate,
-            app: Arc::new(ArcSwap::new(app)),
+            app,
             workers,
             probes: Mutex::default(),
         })
+    }
+
+    /// Waits for the store, but not for long: without it, limits go on as configured.
+    pub(super) async fn connect(&self) {
+        if let Some(store) = &self.estate.store
+            && !store.ready(PATIENCE).await
+        {
+            let addresses = store.config().urls.shown();
+            warn!(addresses, "store not reached yet: limits begin without it");
+        }
+    }
+
+    /// Gives up what it holds in the store.
+    pub(super) async fn part(&self) {
+        if let Some(store) = &self.estate.store {
+            let parted = async {
+                store.settled().await;
+                store.farewell().await;
+            };
+            // What isn't heard is noticed by the others a moment later.
+            let _unheard = tokio::time::timeout(PATIENCE, parted).await;
+        }
     }
 
     /// Serves by another config from now on. Where it can't, nothing changes.
@@ -120,6 +163,22 @@ fn edition(config: &Config, app: &Arc<App>) -> Result<Arc<Edition>, TlsError> {
         app: Arc::clone(app),
         clients,
     }))
+}
+
+/// Passes on what the store tells to those who wait.
+async fn listen(app: Arc<ArcSwap<App>>, mut news: Receiver<StoreNews>) {
+    while let Some(news) = news.recv().await {
+        let limiters = &app.load().limiters;
+        match news {
+            StoreNews::Changed => limiters.iter().for_each(Limiter::realign),
+            StoreNews::Left { limit, key, count } => {
+                let of = |limiter: &&Arc<Limiter>| *limiter.policy().name == *limit;
+                if let Some(limiter) = limiters.iter().find(of) {
+                    limiter.hurry(key, count);
+                }
+            }
+        }
+    }
 }
 
 async fn watch(upstream: Arc<Upstream>) {

@@ -99,6 +99,8 @@ pub async fn run(
         max_header_bytes: config.server.max_header_bytes,
         draining: draining.clone(),
     };
+    // Whoever comes in the meantime waits in the sockets.
+    instance.connect().await;
     for (index, (socket, worker)) in sockets.into_iter().zip(&instance.workers).enumerate() {
         let house = House {
             service: Service::Proxy(Arc::clone(worker)),
@@ -141,6 +143,7 @@ pub async fn run(
         // Whoever doesn't take its last answer in time is not waited for.
         let _late = tokio::time::timeout(LAST_WORDS, gone(&connections)).await;
     }
+    instance.part().await;
     info!("ended");
     Ok(ended)
 }

@@ -27,6 +27,13 @@ impl Moment {
         Self(self.0.saturating_add(micros))
     }
 
+    /// The moment `span` earlier, the clock's zero at the earliest.
+    #[must_use]
+    pub fn before(self, span: Duration) -> Self {
+        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_sub(micros))
+    }
+
     /// How long from `earlier` until this moment; zero where it is not earlier.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))

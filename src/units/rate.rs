@@ -45,6 +45,20 @@ impl Rate {
         (requests > 0 && micros > 0 && !fast && !slow && fits).then_some(Self { requests, micros })
     }
 
+    /// A hundred thousand a second.
+    pub const fn fastest() -> Self {
+        Self {
+            requests: 1,
+            micros: MICROS_PER_SECOND / FASTEST_PER_SECOND,
+        }
+    }
+
+    /// One of `parts` equal parts of the rate, however slow that is.
+    pub fn share(self, parts: u32) -> Option<Self> {
+        let micros = self.micros.checked_mul(u64::from(parts))?;
+        (parts > 0).then_some(Self { micros, ..self })
+    }
+
     /// The time between two slots, `1 / rate`, without rounding.
     #[expect(
         clippy::arithmetic_side_effects,
@@ -89,6 +103,11 @@ impl Interval {
         u128::from(self.micros)
             .saturating_mul(u128::from(self.of))
             .saturating_add(u128::from(self.part))
+    }
+
+    /// Whole microseconds, and the `part` of `of` parts of one more.
+    pub const fn parts(self) -> (u64, u32, u32) {
+        (self.micros, self.part, self.of)
     }
 
     /// Ticks in a microsecond: the unit in which this interval is whole.

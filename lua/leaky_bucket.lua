@@ -1,0 +1,265 @@
+-- One line, many instances: an instance says what is so, and gets its slots.
+--
+-- KEYS   1 the bucket: a hash        2 its line: a list, an instance's id a ticket
+-- ARGV   named below; spans and instants are whole microseconds on Redis's clock
+-- Reply  {now, next, number, hold, length, tickets, place, runs, joined of each run...,
+--         number and slot of each grant...}; {} where a later call has been here before.
+--         `tickets` are the caller's in the line, `place` that of the first, from 0, or -1.
+-- Read by `Answer::read` in src/store/redis/answer.rs; the words are those of ARCHITECTURE.md.
+
+local bucket, line = KEYS[1], KEYS[2]
+local now, me, call = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local micros, part, of = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local places, delay = tonumber(ARGV[7]), tonumber(ARGV[8])
+local horizon, lead = tonumber(ARGV[9]), tonumber(ARGV[10])
+local known_number, known_next, owed = tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13])
+local held, aside, at_tail = tonumber(ARGV[14]), tonumber(ARGV[15]), ARGV[16] == '1'
+local returned, left, wanted, dead = ARGV[17], ARGV[18], ARGV[19], ARGV[20]
+local hold_for, channel = tonumber(ARGV[21]), ARGV[22]
+
+-- Slots are promised at most this far ahead, whatever horizon an instance asks for.
+local FURTHEST = 250000
+-- How late a slot may be used and still keep the grid.
+local TOLERANCE = 2000
+-- Slots that one call promises at most.
+local MOST = 512
+
+if now == 0 then
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+
+-- An interval is micros + part / of, kept exact as a whole number of ticks, `of` to
+-- the microsecond; an instant is whole microseconds and a rest in ticks.
+local ticks = micros * of + part
+local interval = ticks / of
+local idle = now - math.floor(delay * interval)
+local next, rest, number, last, hold
+local gone = 0
+
+local function whole(n)
+  return string.format('%.0f', n)
+end
+
+local function advance(count)
+  rest = rest + count * part
+  local carry = math.floor(rest / of)
+  next = next + count * micros + carry
+  rest = rest - carry * of
+end
+
+local function no_earlier(at)
+  if next < at then
+    next, rest = at, 0
+  end
+end
+
+local function push(command, count)
+  while count > 0 do
+    local some = {}
+    for i = 1, math.min(count, 1000) do
+      some[i] = me
+    end
+    redis.call(command, line, unpack(some))
+    count = count - #some
+  end
+end
+
+-- What the hash remembers; where a survivor remembers more, its word holds.
+local function recall()
+  local kept = redis.call('HMGET', bucket, 'next', 'rest', 'number', 'last', 'hold', 'call:' .. me, 'own:' .. me)
+  if (tonumber(kept[6]) or 0) >= call then
+    return nil
+  end
+  next, rest = tonumber(kept[1]) or idle, math.min(tonumber(kept[2]) or 0, of - 1)
+  number, last = tonumber(kept[3]) or 0, tonumber(kept[4]) or 0
+  hold = math.max(tonumber(kept[5]) or 0, hold_for > 0 and now + hold_for or 0)
+  if not kept[1] then
+    redis.call('DEL', line)
+    if held > 0 then
+      no_earlier(now + horizon)
+    end
+  end
+  if number < known_number then
+    number = known_number
+    no_earlier(known_next)
+  end
+  no_earlier(owed)
+  -- Neither a clock that steps back nor a slower rate that was freezes the bucket.
+  next = math.min(next, now + FURTHEST + math.ceil(interval))
+  return kept[7] or ''
+end
+
+-- Promises that the caller has not heard of; `false` is for one that has forgotten.
+local function unheard(own)
+  local grants = {}
+  if known_number >= 0 then
+    for promised, slot in string.gmatch(own, '(%d+):(%d+)') do
+      if tonumber(promised) > known_number and tonumber(slot) <= now + FURTHEST then
+        grants[#grants + 1] = { promised, slot }
+      end
+    end
+  end
+  return grants
+end
+
+-- A slot that nobody used is undone where it was the last one promised.
+local function undo()
+  for unused in string.gmatch(returned, '%d+') do
+    if tonumber(unused) == last then
+      advance(-1)
+      last = last - 1
+    end
+  end
+end
+
+-- Instances that are no more have no tickets.
+local function bury()
+  for id in string.gmatch(dead, '[^,]+') do
+    gone = gone + redis.call('LREM', line, 0, id)
+    redis.call('HDEL', bucket, 'call:' .. id, 'own:' .. id)
+  end
+end
+
+-- Takes out as many of the caller's tickets as it no longer needs: those named, else the last.
+local function take_out(mine, surplus, heard)
+  gone = gone + surplus
+  for ordinal in string.gmatch(left, '%d+') do
+    local at = mine[tonumber(ordinal) - heard]
+    if at and surplus > 0 then
+      redis.call('LSET', line, at, '')
+      mine[tonumber(ordinal) - heard] = nil
+      surplus = surplus - 1
+    end
+  end
+  redis.call('LREM', line, 0, '')
+  if surplus > 0 then
+    redis.call('LREM', line, -surplus, me)
+  end
+end
+
+-- Makes the caller's tickets as many as its requests that have a place and no slot.
+local function square(heard)
+  local mine = redis.call('LPOS', line, me, 'COUNT', 0)
+  if #mine > held then
+    take_out(mine, #mine - held, heard)
+  else
+    push(at_tail and 'RPUSH' or 'LPUSH', held - #mine)
+  end
+end
+
+-- Slots gone by belonged to the tickets before the caller's; its own keep the grid
+-- where they are not too late.
+local function pass_over(length)
+  local late = idle - TOLERANCE
+  if length > 0 and next < late then
+    local before = redis.call('LPOS', line, me) or length
+    local over = math.min(math.ceil((late - next) / interval), before)
+    if over > 0 then
+      redis.call('LPOP', line, over)
+      advance(over)
+      length = length - over
+      gone = gone + over
+    end
+  end
+  no_earlier(length > 0 and late or idle)
+  return length
+end
+
+-- Newcomers join while their wait stays within the bound.
+local function join(length)
+  local joined, ahead = {}, length + aside
+  local function room(from, bound)
+    return math.floor(((now - from) * of - rest + bound) / ticks) + 1 - ahead
+  end
+  for count, most in string.gmatch(wanted, '(%d+):(-?%d+)') do
+    local few = math.min(tonumber(count), room(next, places * ticks))
+    if tonumber(most) >= 0 then
+      local free = hold - now <= tonumber(most)
+      local from = math.max(next, hold - math.floor(delay * interval))
+      few = free and math.min(few, room(from, tonumber(most) * of)) or 0
+    end
+    few = math.max(few, 0)
+    push('RPUSH', few)
+    ahead = ahead + few
+    joined[#joined + 1] = few
+  end
+  return joined, ahead - aside
+end
+
+-- Promises slots in line order, whoever calls, no further than the horizon.
+local function promise(length, grants)
+  local reach = now + math.min(horizon, FURTHEST)
+  if length == 0 or hold > reach or next > reach then
+    return length
+  end
+  if hold > now then
+    no_earlier(hold - math.floor(delay * interval))
+  end
+  local due = math.min(length, MOST, math.floor(((reach - next) * of - rest) / ticks) + 1)
+  local others = {}
+  for _, owner in ipairs(due > 0 and redis.call('LPOP', line, due) or {}) do
+    local slot = math.max(next, now, hold)
+    if owner == me and slot < now + lead then
+      slot = now + lead
+      no_earlier(slot - math.floor(delay * interval))
+    end
+    advance(1)
+    number = number + 1
+    last = number
+    if owner == me then
+      grants[#grants + 1] = { whole(number), whole(slot) }
+    else
+      others[owner] = (others[owner] or '') .. whole(number) .. ':' .. whole(slot) .. ','
+    end
+  end
+  for owner, promised in pairs(others) do
+    local field = 'own:' .. owner
+    redis.call('HSET', bucket, field, (redis.call('HGET', bucket, field) or '') .. promised)
+  end
+  return length - math.max(due, 0)
+end
+
+-- Keeps both keys past the full drain: a forgotten debt is a broken rate.
+local function keep(length, grants)
+  local own = {}
+  for i, grant in ipairs(grants) do
+    own[i] = grant[1] .. ':' .. grant[2] .. ','
+  end
+  redis.call('HSET', bucket, 'next', whole(next), 'rest', whole(rest), 'number', whole(number), 'last', whole(last),
+    'hold', whole(hold), 'call:' .. me, whole(call), 'own:' .. me, table.concat(own))
+  local drain = math.max(next, hold, now) - now + (length + delay + 1) * interval
+  local ttl = whole(math.ceil(drain / 1000) + 1000)
+  redis.call('PEXPIRE', bucket, ttl)
+  redis.call('PEXPIRE', line, ttl)
+end
+
+local own = recall()
+if not own then
+  return {}
+end
+local grants = unheard(own)
+local heard = #grants
+held = math.max(held - heard, 0)
+undo()
+bury()
+square(heard)
+local length = pass_over(redis.call('LLEN', line))
+local joined
+joined, length = join(length)
+length = promise(length, grants)
+keep(length, grants)
+
+local mine = length > 0 and redis.call('LPOS', line, me, 'COUNT', 0) or {}
+if gone > 0 and length > #mine then
+  redis.call('PUBLISH', channel, string.match(bucket, '{(.*)}') .. ' ' .. gone)
+end
+local reply = { now, next, number, hold, length, #mine, mine[1] or -1, #joined }
+for _, few in ipairs(joined) do
+  reply[#reply + 1] = few
+end
+for _, grant in ipairs(grants) do
+  reply[#reply + 1] = tonumber(grant[1])
+  reply[#reply + 1] = tonumber(grant[2])
+end
+return reply

@@ -1,0 +1,134 @@
+//! How does a limit talk with the store in which its buckets are shared?
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tracing::warn;
+
+use super::ask::{Ask, Entry, Refusal};
+use super::limiter::{Limiter, Waiter};
+use super::place::{Asked, Place};
+use crate::key::KeyId;
+use crate::limit::Policy;
+use crate::line::Call;
+use crate::metrics::Reason;
+use crate::store::{BucketName, StoreError, TableFull};
+
+/// How long a bucket goes by itself that the store does not answer, though it
+/// answers others.
+const PENANCE: Duration = Duration::from_secs(1);
+
+impl Limiter {
+    /// Asks the store for a place, together with all who ask for the same bucket.
+    pub(super) fn ask_store(
+        self: &Arc<Self>,
+        policy: &Policy,
+        ask: Ask<'_>,
+        max_wait: Option<Duration>,
+    ) -> Result<Entry, Refusal> {
+        if policy.dry_run {
+            let counted = self.with(ask.key, |bucket, now| {
+                bucket.attach(&policy.pace, now);
+                bucket.count(now);
+            });
+            if counted == Err(TableFull) {
+                self.metrics.would_refuse(Reason::Keys);
+            }
+            self.flow(ask.key);
+            return Ok(Entry::Passed);
+        }
+        let in_crowd = self
+            .crowd
+            .join()
+            .ok_or_else(|| Refusal::shared(policy, Reason::Full))?;
+        let (offer, offered) = oneshot::channel();
+        let (place, placed) = oneshot::channel();
+        let waiter = Waiter {
+            offer,
+            placed: Some(place),
+            timer: ask.timer.clone(),
+            gate: ask.gate,
+            _in_crowd: in_crowd,
+        };
+        let ticket = self.with(ask.key, |bucket, now| {
+            bucket.attach(&policy.pace, now);
+            bucket.want(max_wait, now, waiter)
+        });
+        let ticket = ticket.map_err(|TableFull| Refusal::shared(policy, Reason::Keys))?;
+        self.metrics.joined();
+        let place = Place::new(self, ask.key, ticket, offered);
+        self.flow(ask.key);
+        Ok(Entry::Asked(Asked::new(place, placed)))
+    }
+
+    /// Others left a line: those who wait here move up.
+    pub fn hurry(self: &Arc<Self>, key: KeyId, intervals: u32) {
+        if self
+            .with_known(key, |bucket, _| bucket.hurry(intervals))
+            .is_some()
+        {
+            self.flow(key);
+        }
+    }
+
+    /// Says to the store what is so, and takes in what it answers.
+    pub(super) fn say(self: &Arc<Self>, key: KeyId, number: u64, call: Call) {
+        let exchange = Arc::clone(self).exchange(key, number, call);
+        if let Some(store) = &self.store {
+            store.spawn(exchange);
+        }
+    }
+
+    async fn exchange(self: Arc<Self>, key: KeyId, number: u64, call: Call) {
+        let Some(store) = &self.store else { return };
+        let policy = self.policy.load_full();
+        let name = BucketName {
+            limit: &policy.name,
+            key,
+        };
+        let has_line = policy.pace.has_line() && !policy.dry_run;
+        let answer = if has_line || call.has_tickets {
+            store.leaky_bucket(name, &policy.pace, number, &call).await
+        } else {
+            store.token_bucket(name, &policy.pace, &call).await
+        };
+        let error = match answer {
+            Ok(Some(answer)) => {
+                let heard = self.with_known(key, |bucket, now| {
+                    Some((bucket.answered(number, &answer)?, now))
+                });
+                if let Some((heard, now)) = heard.flatten() {
+                    self.tell(&policy, key, &policy.pace, heard, now);
+                }
+                return;
+            }
+            Ok(None) => None,
+            Err(error) => Some(error),
+        };
+        self.unanswered(&policy, key, number, error.as_ref());
+    }
+
+    fn unanswered(
+        self: &Arc<Self>,
+        policy: &Policy,
+        key: KeyId,
+        number: u64,
+        error: Option<&StoreError>,
+    ) {
+        let waited_for = self.with_known(key, |bucket, now| {
+            let waited_for = bucket.is_calling(number);
+            if waited_for && error.is_none_or(|error| !error.is_outage()) {
+                bucket.retry(now.after(PENANCE));
+            }
+            waited_for
+        });
+        if waited_for != Some(true) {
+            return;
+        }
+        if let Some(error) = error.filter(|error| !error.is_outage()) {
+            warn!(limit = %policy.name, key = %key, error = %error, "a bucket goes without the store");
+        }
+        self.align(policy, key);
+    }
+}

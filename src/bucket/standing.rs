@@ -1,0 +1,142 @@
+//! Who says whose turn it is: the store, or this instance by itself?
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::ask::Refusal;
+use super::limiter::{Limiter, Waiter};
+use super::place::Offer;
+use crate::key::KeyId;
+use crate::limit::{OnFailure, Policy};
+use crate::line::{Crowded, Heard, Pace, Verdict};
+use crate::metrics::Reason;
+use crate::store::BucketName;
+use crate::units::Moment;
+
+/// How a bucket is kept at present.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Standing {
+    /// In the store.
+    Shared,
+    /// Here, at this pace: there is no store, or it is away.
+    Alone(Pace),
+    /// Not at all: the store is away, and nobody may go without it.
+    Closed,
+}
+
+impl Limiter {
+    /// How a bucket is kept from now on; those who wait in it move over in order.
+    pub(super) fn align(self: &Arc<Self>, policy: &Policy, key: KeyId) -> Standing {
+        let standing = self.standing(policy, key);
+        if self.store.is_none() {
+            return standing;
+        }
+        match &standing {
+            Standing::Shared => {
+                self.with_known(key, |bucket, now| {
+                    if bucket.is_engaged() {
+                        bucket.attach(&policy.pace, now);
+                    }
+                });
+            }
+            Standing::Alone(pace) => self.part_with_store(policy, key, pace),
+            Standing::Closed => {
+                self.part_with_store(policy, key, &policy.pace);
+                let told = self.with_known(key, |bucket, now| bucket.purge(now));
+                self.evict(told.unwrap_or_default(), Reason::Store);
+            }
+        }
+        standing
+    }
+
+    /// The pace at which a bucket is drained at present.
+    pub(super) fn pace(&self, policy: &Policy, key: KeyId) -> Pace {
+        match self.standing(policy, key) {
+            Standing::Alone(pace) => pace,
+            Standing::Shared | Standing::Closed => policy.pace,
+        }
+    }
+
+    /// The store went away or came back, or news may have been missed.
+    pub fn realign(self: &Arc<Self>) {
+        if self.store.is_none() {
+            return;
+        }
+        let policy = self.policy.load_full();
+        let mut engaged = Vec::new();
+        self.table
+            .each(|key, bucket| engaged.extend(bucket.is_engaged().then_some(key)));
+        for key in engaged {
+            self.align(&policy, key);
+            self.with_known(key, |bucket, _| bucket.ask_anew());
+            self.flow(key);
+        }
+    }
+
+    fn standing(&self, policy: &Policy, key: KeyId) -> Standing {
+        let Some(store) = &self.store else {
+            return Standing::Alone(policy.pace);
+        };
+        let name = BucketName {
+            limit: &policy.name,
+            key,
+        };
+        let is_odd = || self.with_known(key, |bucket, now| !bucket.retries(now)) == Some(true);
+        if store.is_up(name) && !is_odd() {
+            return Standing::Shared;
+        }
+        match policy.on_failure.unwrap_or(store.config().on_failure) {
+            OnFailure::Local => Standing::Alone(policy.pace.share(store.instances())),
+            OnFailure::Open => Standing::Alone(Pace::open()),
+            OnFailure::Closed => Standing::Closed,
+        }
+    }
+
+    /// From now on a bucket is kept here.
+    fn part_with_store(self: &Arc<Self>, policy: &Policy, key: KeyId, pace: &Pace) {
+        let parted = self.with_known(key, |bucket, now| {
+            let heard = bucket.detach(pace, now)?;
+            if !pace.has_line() && pace.delay() == u32::MAX {
+                bucket.forgive(pace, now);
+            }
+            Some((heard, now))
+        });
+        if let Some((heard, now)) = parted.flatten() {
+            self.tell(policy, key, pace, heard, now);
+            self.flow(key);
+        }
+    }
+
+    /// Tells those who asked what became of it, but for those whose turn it is.
+    pub(super) fn tell(
+        self: &Arc<Self>,
+        policy: &Policy,
+        key: KeyId,
+        pace: &Pace,
+        heard: Heard<Waiter>,
+        now: Moment,
+    ) {
+        for (waiter, most) in heard.refused {
+            let verdict = self.with_known(key, |bucket, _| bucket.verdict(pace, now, most));
+            let crowded = match verdict {
+                Some(Verdict::Refused(crowded)) => crowded,
+                Some(Verdict::Admitted(_)) | None => Crowded::Full(pace.interval()),
+            };
+            self.parted(key);
+            let refusal = Refusal::crowded(policy, crowded);
+            // One that has left by itself needs no telling.
+            let _left = waiter.offer.send(Offer::Refused(refusal));
+        }
+        for _ in 0..heard.would_refuse {
+            self.metrics
+                .would_refuse(Refusal::crowded(policy, Crowded::Full(Duration::ZERO)).reason);
+        }
+        // Those whose turn it is hear of that first.
+        self.flow(key);
+        for ticket in heard.admitted {
+            let placed = self.with_known(key, |bucket, _| bucket.waiter_mut(ticket)?.placed.take());
+            // As above.
+            let _left = placed.flatten().map(|placed| placed.send(()));
+        }
+    }
+}

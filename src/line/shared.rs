@@ -1,0 +1,248 @@
+//! What does a bucket do whose line is shared with other instances?
+//!
+//! Its own part of the line is kept as that of any bucket; only slots come from
+//! the store instead of from its own `next`. Where the store is away the bucket
+//! goes on by itself from the last `next` that it heard of.
+
+use std::time::Duration;
+
+use super::bucket::{Bucket, Promise, Ticket};
+use super::ledger::Loan;
+use super::mirror::{Answer, Call, Mirror, Placed, Reach};
+use super::pace::{Pace, Verdict};
+use crate::units::Moment;
+
+/// What an answer meant for those who asked.
+#[derive(Debug)]
+pub struct Heard<T> {
+    /// Those who have a place from now on.
+    pub admitted: Vec<Ticket>,
+    /// Those who have none, and the longest wait that they asked for.
+    pub refused: Vec<(T, Option<Duration>)>,
+    /// How many of those who only count would have been refused.
+    pub would_refuse: u32,
+}
+
+impl<T> Bucket<T> {
+    /// Whether its line is in the store, which says whose turn it is.
+    pub fn is_attached(&self) -> bool {
+        self.mirror().is_some_and(|mirror| mirror.attached)
+    }
+
+    /// Whether someone waits in it, or something is yet to be said of it.
+    pub fn is_engaged(&self) -> bool {
+        self.waiting() > 0 || self.mirror().is_some_and(|mirror| !mirror.is_quiet())
+    }
+
+    /// From now on its line is in the store; those who wait here keep their order.
+    /// Slots used here in the meantime count there, up to one interval ahead.
+    pub fn attach(&mut self, pace: &Pace, now: Moment) {
+        if self.is_attached() {
+            return;
+        }
+        let owed = pace.no_later(self.next, 1, now).at();
+        let is_new = self.waiting() == 0 && pace.is_fresh(self.next, now);
+        match &mut self.open().mirror {
+            Some(mirror) => mirror.attach(owed),
+            none => {
+                let mirror = none.insert(Box::new(Mirror::new()));
+                if !is_new {
+                    mirror.attach(owed);
+                }
+            }
+        }
+    }
+
+    /// From now on it goes by itself, at this instance's part of the pace. Those who
+    /// have no place yet stay where they would have been admitted here. `None` where
+    /// it does so already.
+    pub fn detach(&mut self, part: &Pace, now: Moment) -> Option<Heard<T>> {
+        let line = self.line.as_mut()?;
+        let mirror = line.mirror.as_mut().filter(|mirror| mirror.attached)?;
+        let newcomers = mirror.detach();
+        let newcomers: Vec<_> = newcomers
+            .into_iter()
+            .filter_map(|(ticket, most)| Some((ticket, line.ready.remove(&ticket)?, most)))
+            .collect();
+        let mut heard = Heard {
+            admitted: Vec::new(),
+            refused: Vec::new(),
+            would_refuse: 0,
+        };
+        for (ticket, waiter, most) in newcomers {
+            if matches!(self.verdict(part, now, most), Verdict::Admitted(_)) {
+                self.open().ready.insert(ticket, waiter);
+                heard.admitted.push(ticket);
+            } else {
+                heard.refused.push((waiter, most));
+            }
+        }
+        Some(heard)
+    }
+
+    /// Nothing is owed any more.
+    pub fn forgive(&mut self, pace: &Pace, now: Moment) {
+        self.next = pace.fresh(now);
+    }
+
+    /// A place in the line for one who comes, as soon as the store says so.
+    pub fn want(&mut self, max_wait: Option<Duration>, now: Moment, waiter: T) -> Ticket {
+        let ticket = self.join(now, waiter);
+        if let Some(mirror) = self.mirror_mut() {
+            mirror.want(ticket, max_wait, now);
+        }
+        ticket
+    }
+
+    /// One more that only counts.
+    pub fn count(&mut self, now: Moment) {
+        if let Some(mirror) = self.mirror_mut() {
+            mirror.count(now);
+        }
+    }
+
+    /// How the one with this ticket is reached, while it can go.
+    pub fn waiter_mut(&mut self, ticket: Ticket) -> Option<&mut T> {
+        self.line.as_mut()?.ready.get_mut(&ticket)
+    }
+
+    /// What is to be said to the store now, under a `number` above all before; else
+    /// when there will be something.
+    pub fn call(
+        &mut self,
+        pace: &Pace,
+        reach: &Reach,
+        now: Moment,
+        number: impl FnOnce() -> u64,
+    ) -> Option<Call> {
+        let next = self.next;
+        let line = self.line.as_mut()?;
+        let (ready, aside) = (line.ready.len(), line.blocked.len());
+        let mirror = line.mirror.as_mut()?;
+        let due = mirror.call_at(pace, next, ready, reach)?;
+        if due > now {
+            return None;
+        }
+        Some(mirror.call(number(), reach, now, (ready, aside)))
+    }
+
+    /// The instant for which a timer must be set, for a slot or a call.
+    pub fn arm_shared(&mut self, pace: &Pace, reach: &Reach) -> Option<Moment> {
+        let line = self.line.as_ref()?;
+        let mirror = line.mirror.as_ref()?;
+        let call = mirror.call_at(pace, self.next, line.ready.len(), reach);
+        let due = self.due().into_iter().chain(call).min()?;
+        self.arm_for(due)
+    }
+
+    /// Takes in the answer to the call of this `number`; `None` where it is not
+    /// waited for any more.
+    pub fn answered(&mut self, number: u64, answer: &Answer) -> Option<Heard<T>> {
+        let line = self.line.as_mut()?;
+        let mirror = line.mirror.as_mut()?;
+        if !mirror.lands(number) {
+            return None;
+        }
+        let Placed {
+            admitted,
+            refused,
+            ghosts_refused,
+        } = mirror.answered(answer);
+        let refused = refused
+            .into_iter()
+            .filter_map(|(ticket, most)| Some((line.ready.remove(&ticket)?, most)))
+            .collect();
+        mirror.trim(line.ready.len());
+        line.hold = answer.hold;
+        self.next = Pace::slot_at(answer.next);
+        Some(Heard {
+            admitted,
+            refused,
+            would_refuse: ghosts_refused,
+        })
+    }
+
+    /// Whether the call of this `number` is still waited for.
+    pub fn is_calling(&self, number: u64) -> bool {
+        self.mirror()
+            .is_some_and(|mirror| mirror.is_calling(number))
+    }
+
+    /// The store answers others, but not for this bucket: until `when` it goes by itself.
+    pub fn retry(&mut self, when: Moment) {
+        if let Some(mirror) = self.mirror_mut() {
+            mirror.retry(when);
+        }
+    }
+
+    /// Whether what went wrong with this bucket may be tried again.
+    pub fn retries(&self, now: Moment) -> bool {
+        self.mirror().is_none_or(|mirror| mirror.retries(now))
+    }
+
+    /// Others left the line: slots come so many intervals earlier.
+    pub fn hurry(&mut self, intervals: u32) {
+        if let Some(mirror) = self.mirror_mut() {
+            mirror.hurry(intervals);
+        }
+    }
+
+    /// News of the bucket may have been missed.
+    pub fn ask_anew(&mut self) {
+        let waits = self.waiting() > 0;
+        if let Some(mirror) = self
+            .mirror_mut()
+            .filter(|mirror| waits || !mirror.is_quiet())
+        {
+            mirror.ask();
+        }
+    }
+
+    /// How many wait in its line, all instances together.
+    pub fn length(&self) -> usize {
+        let shared = self.mirror().filter(|mirror| mirror.attached);
+        shared.map_or(0, Mirror::length).max(self.waiting())
+    }
+
+    /// How many slots came too late since this was last asked.
+    pub fn missed(&mut self) -> u64 {
+        self.mirror_mut().map_or(0, Mirror::missed)
+    }
+
+    /// Lends a promised slot that is due to the first who can go.
+    pub(super) fn promise_granted(&mut self, pace: &Pace, now: Moment) -> Option<Promise<T>> {
+        let line = self.line.as_mut()?;
+        let mirror = line.mirror.as_mut()?;
+        if line.ready.is_empty() {
+            return None;
+        }
+        let grant = mirror.take(now, pace.has_line())?;
+        let (ticket, waiter) = line.ready.pop_first()?;
+        mirror.part(ticket);
+        Some(Promise {
+            ticket,
+            waiter,
+            loan: Loan::Shared(grant.number),
+            due: grant.slot,
+            missed: 0,
+        })
+    }
+
+    pub(super) fn give_back_granted(&mut self, pace: &Pace, number: u64, now: Moment) {
+        if let Some(line) = &mut self.line
+            && let Some(mirror) = &mut line.mirror
+        {
+            let wanted = pace.has_line() && !line.ready.is_empty();
+            mirror.give_back(number, wanted, now);
+        }
+        self.tidy(now);
+    }
+
+    fn mirror(&self) -> Option<&Mirror> {
+        self.line.as_ref()?.mirror.as_deref()
+    }
+
+    fn mirror_mut(&mut self) -> Option<&mut Mirror> {
+        self.line.as_mut()?.mirror.as_deref_mut()
+    }
+}

@@ -1,0 +1,199 @@
+//! Who keeps the connection, says that this instance lives, and tries what was lost?
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::link::{Connection, News};
+use super::roll::Roll;
+use super::{RedisStore, StoreError, StoreNews};
+use crate::key::KeyId;
+use crate::metrics::StoreScript;
+
+/// How often an instance says that it lives.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// An instance that has said nothing for so long is dead.
+const ALIVE: Duration = Duration::from_secs(3);
+
+/// Dead instances are remembered for so long, and so many of them: their tickets
+/// may stand in slow lines.
+const REMEMBERED: Duration = Duration::from_hours(24 * 7);
+const MOST_DEAD: usize = 1_000;
+
+/// How often what was lost is tried.
+const PROBE: Duration = Duration::from_millis(100);
+
+impl RedisStore {
+    /// Keeps the store connected, forever.
+    pub async fn run(self: Arc<Self>) {
+        loop {
+            match self.connect().await {
+                Ok(()) => self.keep().await,
+                Err(error) => {
+                    self.lost(0, &self.names.instances(), &error);
+                    tokio::time::sleep(PROBE).await;
+                }
+            }
+        }
+    }
+
+    /// Waits until the store has answered for the first time, but not for long.
+    pub async fn ready(&self, patience: Duration) -> bool {
+        let mut is_up = self.is_up.subscribe();
+        let up = tokio::time::timeout(patience, is_up.wait_for(|up| *up)).await;
+        matches!(up, Ok(Ok(_)))
+    }
+
+    /// Says that this instance won't be back.
+    pub async fn farewell(&self) {
+        let mut forget = redis::cmd("ZREM");
+        forget.arg(self.names.instances()).arg(&self.me);
+        if let Some(connection) = self.connection.load_full() {
+            let mut connection = Connection::clone(&connection);
+            let said = connection.query::<i64>(&forget);
+            // Unheard, it is taken for dead a moment later.
+            let _unheard = tokio::time::timeout(self.config.timeout, said).await;
+        }
+    }
+
+    async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
+        let store = Arc::downgrade(self);
+        let hear = move |news| {
+            if let Some(store) = store.upgrade() {
+                store.hear(news);
+            }
+        };
+        let channel = self.names.channel();
+        let connection = self.link.connect(&channel, hear).await?;
+        self.connection.store(Some(Arc::new(connection)));
+        if let Err(error) = self.beat().await {
+            self.connection.store(None);
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Looks after a connection until it is of no use.
+    async fn keep(&self) {
+        self.is_up.send_replace(true);
+        self.found(0);
+        // Whatever was said while nobody listened is asked for anew.
+        self.changed();
+        let mut beaten = Instant::now();
+        loop {
+            let pause = if self.breakers.any_open() {
+                PROBE
+            } else {
+                BEAT
+            };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => (),
+                () = self.look.notified() => (),
+            }
+            let Some(connection) = self.connection.load_full() else {
+                break;
+            };
+            let tries = self.breakers.any_open();
+            if tries || beaten.elapsed() >= BEAT {
+                beaten = Instant::now();
+                if let Err(error) = self.beat().await {
+                    self.lost(0, &self.names.instances(), &error);
+                    if !connection.heals() || error.ends_connection() {
+                        break;
+                    }
+                } else if !connection.heals() {
+                    self.found(0);
+                }
+            }
+            if tries && connection.heals() {
+                self.probe(&connection).await;
+            }
+            if tries {
+                // Not at once again, whatever fails now.
+                tokio::time::sleep(PROBE).await;
+            }
+        }
+        self.connection.store(None);
+        self.is_up.send_replace(false);
+        self.lost(0, &self.names.instances(), &StoreError::Away);
+        self.changed();
+    }
+
+    /// Tries each server of a cluster that failed, by writing to it.
+    async fn probe(&self, connection: &Connection) {
+        for (part, probe) in self.breakers.to_probe() {
+            let mut connection = connection.clone();
+            let mut set = redis::cmd("SET");
+            set.arg(probe).arg(1).arg("PX").arg(1_000);
+            let tried = connection.query::<String>(&set);
+            if let Ok(Ok(_)) = tokio::time::timeout(self.config.timeout, tried).await {
+                self.found(part);
+            }
+        }
+    }
+
+    /// Says that this instance lives, and learns who else does.
+    async fn beat(&self) -> Result<(), StoreError> {
+        let mut script = self.scripts.heartbeat.prepare_invoke();
+        script
+            .key(self.names.instances())
+            .arg(&self.me)
+            .arg(millis(ALIVE))
+            .arg(millis(REMEMBERED))
+            .arg(MOST_DEAD);
+        let began = self.clock.now();
+        let told: Result<(u32, Vec<String>), StoreError> = self
+            .invoke::<Vec<redis::Value>>(&script)
+            .await
+            .and_then(|reply| read(&reply));
+        match told {
+            Ok((live, dead)) => {
+                let trip = self.clock.now().since(began);
+                self.metrics.called(StoreScript::Heartbeat, trip);
+                self.distance.lock().observe(trip);
+                let roll: Roll = self.roll.load().next(live, dead);
+                self.metrics.instances(roll.live);
+                self.roll.store(Arc::new(roll));
+                Ok(())
+            }
+            Err(error) => {
+                self.metrics.failed(StoreScript::Heartbeat, error.kind());
+                Err(error)
+            }
+        }
+    }
+
+    fn hear(&self, news: News) {
+        match news {
+            News::Gone => self.look.notify_one(),
+            News::Message(text) => {
+                let told = text.split_once(' ').and_then(|(line, count)| {
+                    let (limit, key) = line.rsplit_once(':')?;
+                    Some(StoreNews::Left {
+                        limit: limit.to_owned(),
+                        key: KeyId::parse(key)?,
+                        count: count.parse().ok()?,
+                    })
+                });
+                // Lost news cost no more than the wait already foreseen.
+                let _full = told.map(|told| self.news.try_send(told));
+            }
+        }
+    }
+}
+
+fn read(reply: &[redis::Value]) -> Result<(u32, Vec<String>), StoreError> {
+    let (live, dead) = reply.split_first().ok_or(super::OddReply)?;
+    let live = redis::from_redis_value_ref(live).map_err(|_odd| super::OddReply)?;
+    let dead = dead
+        .iter()
+        .map(|id| redis::from_redis_value_ref(id).map_err(|_odd| super::OddReply))
+        .collect::<Result<_, _>>()?;
+    Ok((live, dead))
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,1 @@
+//! Does the script do what the model of a shared line says?
