@@ -23,6 +23,8 @@ local FURTHEST = 250000
 local TOLERANCE = 2000
 -- Slots that one call promises at most.
 local MOST = 512
+-- Who has not heard of a slot so long after it, hears nothing at present.
+local SILENT = 500000
 
 if now == 0 then
   local time = redis.call('TIME')
@@ -67,7 +69,8 @@ end
 
 -- What the hash remembers; where a survivor remembers more, its word holds.
 local function recall()
-  local kept = redis.call('HMGET', bucket, 'next', 'rest', 'number', 'last', 'hold', 'call:' .. me, 'own:' .. me)
+  local kept = redis.call('HMGET', bucket, 'next', 'rest', 'number', 'last', 'hold', 'call:' .. me, 'sent:' .. me,
+    'own:' .. me)
   if (tonumber(kept[6]) or 0) >= call then
     return nil
   end
@@ -87,16 +90,17 @@ local function recall()
   no_earlier(owed)
   -- Neither a clock that steps back nor a slower rate that was freezes the bucket.
   next = math.min(next, now + FURTHEST + math.ceil(interval))
-  return kept[7] or ''
+  return (kept[7] or '') .. (kept[8] or '')
 end
 
--- Promises that the caller has not heard of; `false` is for one that has forgotten.
-local function unheard(own)
+-- Promises that the caller has not heard of: those of an answer that got lost (`sent`),
+-- and those that others' calls made (`own`).
+local function unheard(promised)
   local grants = {}
   if known_number >= 0 then
-    for promised, slot in string.gmatch(own, '(%d+):(%d+)') do
-      if tonumber(promised) > known_number and tonumber(slot) <= now + FURTHEST then
-        grants[#grants + 1] = { promised, slot }
+    for its_number, slot in string.gmatch(promised, '(%d+):(%d+)') do
+      if tonumber(its_number) > known_number and tonumber(slot) <= now + FURTHEST then
+        grants[#grants + 1] = { its_number, slot }
       end
     end
   end
@@ -117,7 +121,7 @@ end
 local function bury()
   for id in string.gmatch(dead, '[^,]+') do
     gone = gone + redis.call('LREM', line, 0, id)
-    redis.call('HDEL', bucket, 'call:' .. id, 'own:' .. id)
+    redis.call('HDEL', bucket, 'call:' .. id, 'sent:' .. id, 'own:' .. id)
   end
 end
 
@@ -187,6 +191,14 @@ local function join(length)
   return joined, ahead - aside
 end
 
+-- What others' calls have promised to an instance since its last one; `false` where it hears nothing at
+-- present: its tickets go, until it puts them back.
+local function own_of(owner)
+  local own = redis.call('HGET', bucket, 'own:' .. owner) or ''
+  local first = tonumber(string.match(own, '^%d+:(%d+)'))
+  return not (first and first < now - SILENT) and own
+end
+
 -- Promises slots in line order, whoever calls, no further than the horizon.
 local function promise(length, grants)
   local reach = now + math.min(horizon, FURTHEST)
@@ -196,49 +208,63 @@ local function promise(length, grants)
   if hold > now then
     no_earlier(hold - math.floor(delay * interval))
   end
-  local due = math.min(length, MOST, math.floor(((reach - next) * of - rest) / ticks) + 1)
+  local due = math.min(MOST, math.floor(((reach - next) * of - rest) / ticks) + 1)
   local others = {}
-  for _, owner in ipairs(due > 0 and redis.call('LPOP', line, due) or {}) do
-    local slot = math.max(next, now, hold)
-    if owner == me and slot < now + lead then
-      slot = now + lead
-      no_earlier(slot - math.floor(delay * interval))
-    end
-    advance(1)
-    number = number + 1
-    last = number
-    if owner == me then
-      grants[#grants + 1] = { whole(number), whole(slot) }
-    else
-      others[owner] = (others[owner] or '') .. whole(number) .. ':' .. whole(slot) .. ','
+  while due > 0 and length > 0 do
+    for _, owner in ipairs(redis.call('LPOP', line, math.min(due, length))) do
+      length = length - 1
+      if owner ~= me and others[owner] == nil then
+        others[owner] = own_of(owner)
+        if not others[owner] then
+          local silent = redis.call('LREM', line, 0, owner)
+          length, gone = length - silent, gone + silent
+        end
+      end
+      if owner == me or others[owner] then
+        local slot = math.max(next, now, hold)
+        if owner == me and slot < now + lead then
+          slot = now + lead
+          no_earlier(slot - math.floor(delay * interval))
+        end
+        advance(1)
+        number, last, due = number + 1, number + 1, due - 1
+        if owner == me then
+          grants[#grants + 1] = { whole(number), whole(slot) }
+        else
+          others[owner] = others[owner] .. whole(number) .. ':' .. whole(slot) .. ','
+        end
+      else
+        gone = gone + 1
+      end
     end
   end
   for owner, promised in pairs(others) do
-    local field = 'own:' .. owner
-    redis.call('HSET', bucket, field, (redis.call('HGET', bucket, field) or '') .. promised)
+    if promised then
+      redis.call('HSET', bucket, 'own:' .. owner, promised)
+    end
   end
-  return length - math.max(due, 0)
+  return length
 end
 
 -- Keeps both keys past the full drain: a forgotten debt is a broken rate.
 local function keep(length, grants)
-  local own = {}
+  local sent = {}
   for i, grant in ipairs(grants) do
-    own[i] = grant[1] .. ':' .. grant[2] .. ','
+    sent[i] = grant[1] .. ':' .. grant[2] .. ','
   end
   redis.call('HSET', bucket, 'next', whole(next), 'rest', whole(rest), 'number', whole(number), 'last', whole(last),
-    'hold', whole(hold), 'call:' .. me, whole(call), 'own:' .. me, table.concat(own))
+    'hold', whole(hold), 'call:' .. me, whole(call), 'sent:' .. me, table.concat(sent), 'own:' .. me, '')
   local drain = math.max(next, hold, now) - now + (length + delay + 1) * interval
   local ttl = whole(math.ceil(drain / 1000) + 1000)
   redis.call('PEXPIRE', bucket, ttl)
   redis.call('PEXPIRE', line, ttl)
 end
 
-local own = recall()
-if not own then
+local promised = recall()
+if not promised then
   return {}
 end
-local grants = unheard(own)
+local grants = unheard(promised)
 local heard = #grants
 held = math.max(held - heard, 0)
 undo()

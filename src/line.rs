@@ -9,7 +9,7 @@
 
 mod bucket;
 #[cfg(test)]
-mod laws;
+pub(crate) mod laws;
 mod ledger;
 mod mirror;
 mod pace;

@@ -15,6 +15,9 @@ mod loans;
 mod model;
 mod reloads;
 mod seeds;
+mod shared;
+pub(crate) mod shared_model;
+pub(crate) mod shared_run;
 mod stage;
 
 /// So many random histories. None is kept in a file: a case that was found

@@ -17,8 +17,10 @@ use crate::units::Moment;
 /// How late a promised slot may be used. Later than this it is gone.
 pub(super) const LATEST: Duration = Duration::from_millis(5);
 
-/// How long newcomers are gathered who will have to wait anyway, and departures.
+/// How long departures are gathered, and newcomers of a fast limit who will have to
+/// wait anyway. At slower ones order counts for more than calls do.
 const GATHER: Duration = Duration::from_millis(4);
+const FAST: Duration = Duration::from_millis(1);
 
 /// The least time between two calls for a bucket.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -379,12 +381,12 @@ impl Mirror {
             let wait = pace
                 .slot_after(next, self.ahead())
                 .since(since.after(reach.lead));
-            let gather = if wait > GATHER.saturating_mul(2) && pace.has_line() {
-                GATHER
+            let waits = pace.has_line() && wait > GATHER.saturating_mul(2);
+            since.after(if waits {
+                gather_at(pace.interval())
             } else {
                 Duration::ZERO
-            };
-            since.after(gather)
+            })
         };
         let at_once = self.must_ask
             || self.hold.is_some()
@@ -552,4 +554,11 @@ impl Mirror {
     fn in_call(&self) -> usize {
         self.asked.iter().map(|run| run.count as usize).sum()
     }
+}
+
+/// The slower the rate, the less there is to gather.
+fn gather_at(interval: Duration) -> Duration {
+    let slower = interval.as_micros().div_ceil(FAST.as_micros()).max(1);
+    let slower = u32::try_from(slower).unwrap_or(u32::MAX);
+    GATHER.checked_div(slower).unwrap_or_default()
 }

@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::key::KeyId;
-use crate::line::{Answer, Call, Pace, Reach, Run};
+use crate::line::{Answer, Call, Pace, Reach};
 use crate::metrics::{StoreErrorKind, StoreMetrics, StoreScript};
 use crate::units::Clock;
 
@@ -30,6 +30,7 @@ mod link;
 mod mapping;
 mod names;
 mod roll;
+mod saying;
 
 pub use config::{Addresses, RedisConfig, Topology, is_redis_url};
 
@@ -40,6 +41,7 @@ use link::{Connection, Link};
 use mapping::Mapping;
 use names::{BucketNames, Names};
 use roll::Roll;
+use saying::{Caller, Saying};
 
 /// News that wait to be read; what is lost beyond it costs no more than the wait foreseen.
 const NEWS: usize = 4_096;
@@ -199,38 +201,26 @@ impl RedisStore {
     ) -> Result<Option<Answer>, StoreError> {
         let names = self.names.bucket(name.limit, name.key);
         let part = self.part(name);
-        let (micros, rest, of) = pace.parts();
-        let Reach { lead, horizon, .. } = self.reach();
         let roll = self.roll.load();
         let dead = if call.buried == roll.edition {
             String::new()
         } else {
             roll.dead.join(",")
         };
-        let mut script = self.scripts.leaky_bucket.prepare_invoke();
-        script
-            .key(&names.bucket)
-            .key(&names.line)
-            .arg(0)
-            .arg(&self.me)
-            .arg(number)
-            .arg(&[micros, u64::from(rest), u64::from(of)])
-            .arg(pace.burst().saturating_sub(pace.delay()))
-            .arg(pace.delay())
-            .arg(micros_of(horizon))
-            .arg(if call.needs_lead { micros_of(lead) } else { 0 })
-            .arg(call.known.map_or(-1, |known| signed(known.number)))
-            .arg(call.known.map_or(0, |known| known.next))
-            .arg(self.owed(call, part))
-            .arg(call.held)
-            .arg(call.aside)
-            .arg(u8::from(call.at_tail))
-            .arg(list(call.returned.iter()))
-            .arg(list(call.left.iter()))
-            .arg(list(call.wanted.iter().map(run)))
-            .arg(dead)
-            .arg(call.hold.map_or(0, micros_of))
-            .arg(self.names.channel());
+        let saying = Saying {
+            now: 0,
+            pace,
+            owed: self.owed(call, part),
+            call,
+        };
+        let caller = Caller {
+            me: &self.me,
+            number,
+            reach: self.reach(),
+            dead: &dead,
+            channel: &self.names.channel(),
+        };
+        let script = saying.leaky_bucket(&self.scripts.leaky_bucket, &names, &caller);
         let answer = self.call(StoreScript::LeakyBucket, &names, part, call, &script);
         Ok(answer.await?.map(|answer| Answer {
             buried: roll.edition,
@@ -247,19 +237,13 @@ impl RedisStore {
     ) -> Result<Option<Answer>, StoreError> {
         let names = self.names.bucket(name.limit, name.key);
         let part = self.part(name);
-        let (micros, rest, of) = pace.parts();
-        let mut script = self.scripts.token_bucket.prepare_invoke();
-        script
-            .key(&names.bucket)
-            .arg(0)
-            .arg(&[micros, u64::from(rest), u64::from(of)])
-            .arg(pace.delay())
-            .arg(pace.bound_in_ticks())
-            .arg(call.known.map_or(-1, |known| signed(known.number)))
-            .arg(call.known.map_or(0, |known| known.next))
-            .arg(self.owed(call, part))
-            .arg(list(call.returned.iter()))
-            .arg(list(call.wanted.iter().map(run)));
+        let saying = Saying {
+            now: 0,
+            pace,
+            owed: self.owed(call, part),
+            call,
+        };
+        let script = saying.token_bucket(&self.scripts.token_bucket, &names);
         self.call(StoreScript::TokenBucket, &names, part, call, &script)
             .await
     }
@@ -440,28 +424,6 @@ impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-fn run(run: &Run) -> String {
-    let most = run
-        .max_wait
-        .map_or("-1".to_owned(), |most| micros_of(most).to_string());
-    format!("{}:{most}", run.count)
-}
-
-fn list(items: impl Iterator<Item = impl ToString>) -> String {
-    items
-        .map(|item| item.to_string())
-        .collect::<Vec<_>>()
-        .join(",")
-}
-
-fn micros_of(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
-}
-
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// A name that no other process has, nor this one after a restart.

@@ -155,7 +155,11 @@ impl RedisStore {
                 self.distance.lock().observe(trip);
                 let roll: Roll = self.roll.load().next(live, dead);
                 self.metrics.instances(roll.live);
-                self.roll.store(Arc::new(roll));
+                let edition = roll.edition;
+                if self.roll.swap(Arc::new(roll)).edition != edition {
+                    // Those who wait behind the tickets of the dead move up.
+                    let _full = self.news.try_send(StoreNews::Changed);
+                }
                 Ok(())
             }
             Err(error) => {
