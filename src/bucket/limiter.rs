@@ -237,7 +237,9 @@ impl Limiter {
         });
         self.evict(told, reason);
         if self.store.is_some() {
-            keys.into_iter().for_each(|key| self.flow(key));
+            for key in keys {
+                self.flow(key);
+            }
         }
     }
 

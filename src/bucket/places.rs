@@ -151,7 +151,7 @@ impl<'a> Places<'a> {
                     return Ok(());
                 }
                 Ok(entry) => self.entered(index, entry),
-                Err(refusal) => return Err(self.refused(index, refusal)),
+                Err(refusal) => return Err(Box::new(self.refused(index, refusal))),
             }
         }
         if matches!(self.stage, Stage::Free(_)) {
@@ -175,13 +175,13 @@ impl<'a> Places<'a> {
     }
 
     /// What was had goes back; what the other limits say is told as well.
-    fn refused(&mut self, index: usize, refusal: Refusal) -> Box<Refused> {
+    fn refused(&mut self, index: usize, refusal: Refusal) -> Refused {
         self.spent.clear();
         self.stage = Stage::Free(None);
         if let Some(claim) = self.claims.get(index) {
             claim.limiter.metrics().refused(refusal.reason);
         }
-        Box::new(Refused::among(self.claims, index, refusal, self.max_wait))
+        Refused::among(self.claims, index, refusal, self.max_wait)
     }
 
     /// What the request needs to go, where it need not wait for anything.
@@ -207,7 +207,8 @@ impl<'a> Places<'a> {
             match asked.answer().await {
                 Ok(entry) => self.entered(index, entry),
                 Err(Unheard::Refused(refusal)) => {
-                    return Err(Unserved::Refused(self.refused(index, refusal)));
+                    let refused = self.refused(index, refusal);
+                    return Err(Unserved::Refused(Box::new(refused)));
                 }
                 Err(Unheard::Evicted(evicted)) => return Err(evicted.into()),
             }

@@ -8,7 +8,7 @@ use super::limiter::{Limiter, Waiter};
 use super::place::Offer;
 use crate::key::KeyId;
 use crate::limit::{OnFailure, Policy};
-use crate::line::{Crowded, Heard, Pace, Verdict};
+use crate::line::{Bucket, Crowded, Heard, Pace, Verdict};
 use crate::metrics::Reason;
 use crate::store::BucketName;
 use crate::units::Moment;
@@ -42,7 +42,7 @@ impl Limiter {
             Standing::Alone(pace) => self.part_with_store(policy, key, pace),
             Standing::Closed => {
                 self.part_with_store(policy, key, &policy.pace);
-                let told = self.with_known(key, |bucket, now| bucket.purge(now));
+                let told = self.with_known(key, Bucket::purge);
                 self.evict(told.unwrap_or_default(), Reason::Store);
             }
         }

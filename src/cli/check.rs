@@ -4,7 +4,8 @@ use std::io::{Result, Write};
 use std::path::Path;
 
 use crate::config::{Config, Outlook, RouteConfig, load, warnings};
-use crate::limit::Policy;
+use crate::limit::{OnFailure, Policy};
+use crate::store::{RedisConfig, Topology};
 use crate::units::Human;
 
 /// Checks the config file at `path`: writes what it comes to and what may
@@ -20,6 +21,7 @@ pub fn check(path: &Path, out: &mut impl Write, err: &mut impl Write) -> Result<
         }
     };
     writeln!(out, "{}: nothing is wrong", path.display())?;
+    table(out, "store", config.store.redis.iter().map(store).collect())?;
     table(out, "limits", config.limits.iter().map(limit).collect())?;
     let routes = config.routes.iter().map(|one| route(&config, one));
     table(out, "routes", routes.collect())?;
@@ -44,6 +46,25 @@ fn table(out: &mut impl Write, title: &str, rows: Vec<[String; 2]>) -> Result<()
         writeln!(out, "  {name:width$}  {text}")?;
     }
     Ok(())
+}
+
+fn store(redis: &RedisConfig) -> [String; 2] {
+    let kind = match &redis.topology {
+        Topology::Single => "redis".to_owned(),
+        Topology::Cluster => "redis cluster".to_owned(),
+        Topology::Sentinel(master) => format!("redis {master} by sentinels"),
+    };
+    let without = match redis.on_failure {
+        OnFailure::Local => "each instance goes on with its part of the rate",
+        OnFailure::Open => "requests pass unshaped",
+        OnFailure::Closed => "requests get 503",
+    };
+    let text = format!(
+        "{}, {} for an answer, without it {without}",
+        redis.urls.shown(),
+        Human(redis.timeout),
+    );
+    [kind, text]
 }
 
 fn limit(policy: &Policy) -> [String; 2] {

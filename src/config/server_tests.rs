@@ -198,68 +198,6 @@ fn each_fault_of_the_store_and_the_log_is_named() {
         ],
     );
     each_is_a_fault(
-        "[store]\nkind = \"redis\"\nurl = \"redis://127.0.0.1:6379/0\"",
-        &[
-            (
-                "timeout = \"0ms\"",
-                "store.timeout: `0ms` must be from 1ms to 10s",
-            ),
-            (
-                "on_failure = \"close\"",
-                "store.on_failure: `close` is not known here; did you mean `closed`?",
-            ),
-            (
-                "prefix = \"a{b}\"",
-                "store.prefix: `a{b}` must have 1 to 64 of A-Z, a-z, 0-9, `_`, `-`, `.` and `:`",
-            ),
-            (
-                "sentinel = \"\"",
-                "store.sentinel: `` must name the master that the sentinels know",
-            ),
-            (
-                "urls = [\"redis://127.0.0.1\"]",
-                "store.urls: a store has either a url or urls, not both",
-            ),
-        ],
-    );
-    each_is_a_fault(
-        "[store]\nkind = \"redis\"",
-        &[
-            (
-                "url = \"127.0.0.1:6379\"",
-                "store.url: must begin with redis:// or rediss://",
-            ),
-            (
-                "url = \"redis://:5eCr3t@:6379/0\"",
-                "store.url: is not a URL like redis://user:password@127.0.0.1:6379/0",
-            ),
-            (
-                "url = \"redis://:5eCr3t@127.0.0.1/zero\"",
-                "store.url: is not a URL like redis://user:password@127.0.0.1:6379/0",
-            ),
-            (
-                "url = \"redis://127.0.0.1?db=1\"",
-                "store.url: must not have a query or a fragment",
-            ),
-            ("urls = []", "store.urls: must name at least one server"),
-            (
-                "urls = [\"redis://a\", \"redis://b\"]",
-                "store.urls: several servers go with cluster = true or sentinel = \"NAME\" only",
-            ),
-            (
-                "url = \"${SECRET}\"",
-                "store.url: must begin with redis:// or rediss://",
-            ),
-        ],
-    );
-    each_is_a_fault(
-        "[store]\nkind = \"redis\"\ncluster = true",
-        &[(
-            "urls = [\"redis://a\", \"rediss://b\"]",
-            "store.urls: must be all redis:// or all rediss://",
-        )],
-    );
-    each_is_a_fault(
         "[log]",
         &[
             (
@@ -333,4 +271,70 @@ fn what_is_written_is_taken() {
     assert_eq!(server.header_timeout, Duration::from_millis(1_500));
     assert_eq!(config.store.key_secret.reveal(), "a5eCr3t");
     assert!(!config.log.access && config.log.format == LogFormat::Json);
+}
+
+#[test]
+fn each_fault_of_a_redis_store_is_named() {
+    each_is_a_fault(
+        "[store]\nkind = \"redis\"\nurl = \"redis://127.0.0.1:6379/0\"",
+        &[
+            (
+                "timeout = \"0ms\"",
+                "store.timeout: `0ms` must be from 1ms to 10s",
+            ),
+            (
+                "on_failure = \"close\"",
+                "store.on_failure: `close` is not known here; did you mean `closed`?",
+            ),
+            (
+                "prefix = \"a{b}\"",
+                "store.prefix: `a{b}` must have 1 to 64 of A-Z, a-z, 0-9, `_`, `-`, `.` and `:`",
+            ),
+            (
+                "sentinel = \"\"",
+                "store.sentinel: `` must name the master that the sentinels know",
+            ),
+            (
+                "urls = [\"redis://127.0.0.1\"]",
+                "store.urls: a store has either a url or urls, not both",
+            ),
+        ],
+    );
+    each_is_a_fault(
+        "[store]\nkind = \"redis\"",
+        &[
+            (
+                "url = \"127.0.0.1:6379\"",
+                "store.url: must begin with redis:// or rediss://",
+            ),
+            (
+                "url = \"redis://:5eCr3t@:6379/0\"",
+                "store.url: is not a URL like redis://user:password@127.0.0.1:6379/0",
+            ),
+            (
+                "url = \"redis://:5eCr3t@127.0.0.1/zero\"",
+                "store.url: is not a URL like redis://user:password@127.0.0.1:6379/0",
+            ),
+            (
+                "url = \"redis://127.0.0.1?db=1\"",
+                "store.url: must not have a query or a fragment",
+            ),
+            ("urls = []", "store.urls: must name at least one server"),
+            (
+                "urls = [\"redis://a\", \"redis://b\"]",
+                "store.urls: several servers go with cluster = true or sentinel = \"NAME\" only",
+            ),
+            (
+                "url = \"${SECRET}\"",
+                "store.url: must begin with redis:// or rediss://",
+            ),
+        ],
+    );
+    each_is_a_fault(
+        "[store]\nkind = \"redis\"\ncluster = true",
+        &[(
+            "urls = [\"redis://a\", \"rediss://b\"]",
+            "store.urls: must be all redis:// or all rediss://",
+        )],
+    );
 }

@@ -347,8 +347,8 @@ impl<T> Bucket<T> {
     }
 
     pub(super) fn tidy(&mut self, now: Moment) {
-        let spent = |line: &Box<Line<T>>| line.mirror.is_none() && line.is_spent(now);
-        if self.line.as_ref().is_some_and(spent) {
+        let spent = |line: &Line<T>| line.mirror.is_none() && line.is_spent(now);
+        if self.line.as_deref().is_some_and(spent) {
             self.line = None;
         }
     }

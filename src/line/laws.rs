@@ -16,6 +16,12 @@ mod model;
 mod reloads;
 mod seeds;
 mod shared;
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "histories are short, and a model that wraps is found out"
+)]
 pub(crate) mod shared_model;
 pub(crate) mod shared_run;
 mod stage;

@@ -432,7 +432,7 @@ impl Mirror {
         for one in &self.newcomers {
             match self.asked.last_mut() {
                 Some(run) if run.max_wait == one.max_wait => {
-                    run.count = run.count.saturating_add(1)
+                    run.count = run.count.saturating_add(1);
                 }
                 _ => self.asked.push(Run {
                     count: 1,

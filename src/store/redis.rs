@@ -375,9 +375,11 @@ impl StoreError {
             Self::Reply => false,
             Self::Redis(error) => !matches!(
                 (error.kind(), error.code()),
-                (ErrorKind::Server(ServerErrorKind::ResponseError), _)
-                    | (ErrorKind::UnexpectedReturnType, _)
-                    | (_, Some("WRONGTYPE"))
+                (
+                    ErrorKind::Server(ServerErrorKind::ResponseError)
+                        | ErrorKind::UnexpectedReturnType,
+                    _
+                ) | (_, Some("WRONGTYPE"))
             ),
         }
     }

@@ -131,7 +131,7 @@ pub(crate) struct Run<'a> {
 /// An answer that takes longer is not waited for.
 const TIMEOUT: u64 = 50_000;
 
-impl<'a> Run<'a> {
+impl Run<'_> {
     pub(crate) fn new(seed: u64, pace: Pace, habits: &[Habits]) -> Self {
         let instance = |habits: &Habits| Instance {
             bucket: Bucket::new(&pace, Moment::from_micros(ZERO)),
@@ -198,7 +198,7 @@ impl<'a> Run<'a> {
 
     /// Goes on for so long.
     pub(crate) fn pass(&mut self, span: Duration) {
-        let end = self.now + span.as_micros() as u64;
+        let end = self.now + u64::try_from(span.as_micros()).expect("a short span");
         while self.happenings.peek().is_some_and(|due| due.at <= end) {
             let Some(Due { at, what, .. }) = self.happenings.pop() else {
                 break;

@@ -13,6 +13,7 @@ use super::*;
 use crate::key::KeyHasher;
 use crate::line::laws::shared_model::Told;
 use crate::line::laws::shared_run::{Habits, Run, STEADY, ZERO};
+use crate::units::Moment;
 
 /// A Redis of its own, ended with the test.
 struct Server {
@@ -76,7 +77,7 @@ impl Beside {
         let saying = Saying {
             now: told.now,
             pace: told.pace,
-            owed: call.owed.map_or(0, |owed| owed.as_micros()),
+            owed: call.owed.map_or(0, Moment::as_micros),
             call,
         };
         let caller = Caller {
@@ -114,7 +115,7 @@ fn lives_through(server: &Server, seed: u64, pace: Pace, habits: &[Habits]) -> u
         calls += 1;
     }));
     run.pass(Duration::from_secs(1));
-    if seed % 4 == 0 {
+    if seed.is_multiple_of(4) {
         run.kill(0);
     }
     run.instances[1].stalled_until = run.now + seed % 3 * 700_000;
