@@ -3,7 +3,9 @@
 //! `model` answers from the definitions alone; in `history` a bucket and the
 //! model live through the same `events`. What holds in every history is in
 //! `every_history` and `announcements`; what a user could check with a watch,
-//! played on a `stage`, in `seeds`, `crowds`, `loans`, `holds` and `reloads`.
+//! played on a `stage`, in `seeds`, `crowds`, `loans`, `holds` and `reloads`. Where
+//! instances share a bucket, `shared_model` is the store, `shared_run` has whole
+//! instances; `shared` and `shared_cases` say what must hold.
 
 mod announcements;
 mod crowds;
@@ -16,6 +18,7 @@ mod model;
 mod reloads;
 mod seeds;
 mod shared;
+mod shared_cases;
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,

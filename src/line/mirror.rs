@@ -377,9 +377,9 @@ impl Mirror {
         }
         let held = self.held(ready);
         let gathered = |since: Moment| {
-            // A call for one who waits anyway can take others along.
+            // A call for those who wait anyway can take others along.
             let wait = pace
-                .slot_after(next, self.ahead())
+                .slot_after(next, self.ahead().saturating_sub(1))
                 .since(since.after(reach.lead));
             let waits = pace.has_line() && wait > GATHER.saturating_mul(2);
             since.after(if waits {

@@ -96,6 +96,11 @@ impl Model {
         *self = Self::default();
     }
 
+    /// Forgets who waits.
+    pub(crate) fn lose_line(&mut self) {
+        self.line.clear();
+    }
+
     pub(crate) fn length(&self) -> usize {
         self.line.len()
     }
