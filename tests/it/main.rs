@@ -20,6 +20,7 @@ mod refusals;
 mod reloads;
 mod sending;
 mod series;
+mod shared_ground;
 mod targets;
 mod timeouts;
 mod tls;

@@ -37,6 +37,15 @@ impl Client {
         }
     }
 
+    /// A connection, where anybody takes it.
+    pub(crate) async fn try_connect(to: SocketAddr) -> io::Result<Self> {
+        let stream = soon("a connection", TcpStream::connect(to)).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            incoming: Incoming::new(stream),
+        })
+    }
+
     /// Writes bytes, all of them.
     pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.try_send(bytes).await.expect("weir takes the bytes");

@@ -31,3 +31,14 @@ pub(crate) fn black_hole() -> (Socket, Vec<TcpStream>, SocketAddr) {
     }
     (socket, kept, address)
 }
+
+/// A port that is nobody else's as long as the socket is kept, on which a server
+/// that sets `SO_REUSEADDR` may listen, end and listen again.
+pub(crate) fn reserved_port() -> (Socket, SocketAddr) {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.set_reuse_address(true).expect("an option");
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    socket.bind(&any.into()).expect("a free port");
+    let address = socket.local_addr().expect("an address");
+    (socket, address.as_socket().expect("an address of IP"))
+}

@@ -3,13 +3,14 @@
 use std::io::{BufRead as _, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
+use super::running::Running;
 use super::{Backend, Client, Metrics, Response, until};
 
 /// What a config says where the test doesn't: two threads, on free ports.
@@ -24,18 +25,6 @@ pub(crate) struct Weir {
     listen: SocketAddr,
     admin: SocketAddr,
     dir: TempDir,
-}
-
-/// A process that ends with what it is for.
-#[derive(Debug)]
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // One that has ended by itself needs no killing.
-        let _ended = self.0.kill();
-        let _status = self.0.wait();
-    }
 }
 
 impl Weir {
@@ -188,8 +177,7 @@ impl Weir {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        let id = i32::try_from(self.child.0.id()).expect("an id");
-        kill_process(Pid::from_raw(id).expect("an id"), signal).expect("a process");
+        self.child.signal(signal);
     }
 
     /// Waits until it has ended, and says with which code.
