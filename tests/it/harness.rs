@@ -28,14 +28,14 @@ pub(crate) use backend::{Backend, Seen};
 pub(crate) use certificates::{Authority, Certificate, server_tls};
 pub(crate) use client::{Client, clients, responses};
 pub(crate) use departures::Departures;
-pub(crate) use instances::{have_waiting, instances, know_each_other, sharing};
+pub(crate) use instances::{come, have_waiting, instances, know_each_other, sharing};
 pub(crate) use machine::{black_hole, free_port, reserved_port};
 pub(crate) use message::Response;
 pub(crate) use metrics::Metrics;
 pub(crate) use redis::{Caller, Cluster, Redis, Secure, Sentinels, Value};
 pub(crate) use request::Request;
 pub(crate) use severing::{Severing, Way};
-pub(crate) use visits::{Crowd, Visit, crowds, visits};
+pub(crate) use visits::{Crowd, Visit, crowds, none_failed, visits};
 pub(crate) use weir::{Weir, run};
 
 /// How long anything may take that is certain to come.

@@ -1,6 +1,6 @@
 //! How did the requests of all instances leave, as the backend felt them?
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::instances::INSTANCE;
@@ -40,20 +40,22 @@ impl Departures {
 
     /// The most that came within any window of this length.
     pub(crate) fn most_in(&self, window: Duration) -> usize {
-        let mut from = 0;
+        let mut inside = VecDeque::new();
         let mut most = 0;
-        for (index, seen) in self.0.iter().enumerate() {
-            while self.0[from].at + window <= seen.at {
-                from += 1;
+        for seen in &self.0 {
+            inside.push_back(seen.at);
+            while inside.front().is_some_and(|at| *at + window <= seen.at) {
+                inside.pop_front();
             }
-            most = most.max(index + 1 - from);
+            most = most.max(inside.len());
         }
         most
     }
 
     /// The longest time in which nothing came, between the first and the last.
     pub(crate) fn longest_gap(&self) -> Duration {
-        let gaps = self.0.windows(2).map(|two| two[1].at - two[0].at);
+        let pairs = self.0.iter().zip(self.0.iter().skip(1));
+        let gaps = pairs.map(|(one, next)| next.at.duration_since(one.at));
         gaps.max().unwrap_or_default()
     }
 
@@ -63,7 +65,7 @@ impl Departures {
         let mut latest: Option<Instant> = None;
         let mut overtaken = 0_u32;
         for seen in &self.0 {
-            let sent = sent[seen.target()];
+            let sent = *sent.get(seen.target()).expect("a visit");
             overtaken += u32::from(latest.is_some_and(|latest| latest > sent + BLUR));
             latest = latest.max(Some(sent));
         }
@@ -76,7 +78,10 @@ impl Departures {
         let own = |seen: &&Seen| seen.header(INSTANCE) == Some(instance);
         let waits = self.0.iter().filter(own);
         let waits: Vec<_> = waits
-            .map(|seen| (seen.at - sent[seen.target()]).as_secs_f64())
+            .map(|seen| {
+                let sent = sent.get(seen.target()).expect("a visit");
+                seen.at.duration_since(*sent).as_secs_f64()
+            })
             .collect();
         assert!(!waits.is_empty(), "{instance} forwarded nothing");
         waits.iter().sum::<f64>() / f64::from(u32::try_from(waits.len()).expect("few"))

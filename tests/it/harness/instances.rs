@@ -1,6 +1,6 @@
 //! How do several weirs share buckets in a test?
 
-use super::{Backend, Weir, ms, until, upstream};
+use super::{Backend, Client, Request, Weir, clients, ms, until, upstream};
 
 /// What instances are called, in their order.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -56,4 +56,14 @@ pub(crate) async fn have_waiting(weirs: &[Weir], count: u32) {
     .await;
     // What has a place has it in Redis by the time of the next call at the latest.
     tokio::time::sleep(ms(20)).await;
+}
+
+/// So many who have sent a request each to this instance, in their order.
+pub(crate) async fn come(weir: &Weir, count: usize, name: &str) -> Vec<Client> {
+    let mut all = clients(weir, count).await;
+    for (number, client) in all.iter_mut().enumerate() {
+        let target = format!("/{name}{number}");
+        client.send(Request::get(&target).bytes()).await;
+    }
+    all
 }

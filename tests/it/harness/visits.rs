@@ -121,3 +121,11 @@ async fn visit(to: SocketAddr, target: String, leaves: Option<Duration>) -> Visi
     visit.answer = client.try_response().await.ok();
     visit
 }
+
+/// That each who stayed was served, or refused for want of room.
+pub(crate) fn none_failed(visits: &[Visit]) {
+    let stayed = visits.iter().filter(|visit| !visit.hasty);
+    let odd = stayed.filter(|visit| !matches!(visit.status(), 200 | 429));
+    let odd: Vec<_> = odd.map(|visit| (&visit.target, visit.status())).collect();
+    assert!(odd.is_empty(), "none fails: {odd:?}");
+}

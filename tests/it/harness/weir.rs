@@ -133,6 +133,11 @@ impl Weir {
         self.metrics().await.value(series)
     }
 
+    /// The sum of all series of a name.
+    pub(crate) async fn metric_sum(&self, name: &str) -> f64 {
+        self.metrics().await.sum(name)
+    }
+
     /// Waits until a series has this value.
     pub(crate) async fn shows(&self, series: &str, wanted: f64) {
         until(series, async || {

@@ -30,7 +30,7 @@ impl Caller {
     }
 
     /// The same as this user.
-    pub(super) const fn as_user(mut self, user: [&'static str; 2]) -> Self {
+    pub(super) const fn with_user(mut self, user: [&'static str; 2]) -> Self {
         self.user = Some(user);
         self
     }

@@ -55,7 +55,7 @@ impl Secure {
             "--aclfile",
             &file("users.acl", &users),
         ];
-        let redis = Redis::begin(&args).as_user(TESTER);
+        let redis = Redis::begin(&args).with_user(TESTER);
         redis.is_ready().await;
         Self {
             redis,

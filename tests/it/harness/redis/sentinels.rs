@@ -16,7 +16,7 @@ const NAME: &str = "mymaster";
 pub(crate) struct Sentinels {
     master: Redis,
     replica: Redis,
-    sentinels: Vec<Sentinel>,
+    watchers: Vec<Sentinel>,
 }
 
 #[derive(Debug)]
@@ -45,13 +45,13 @@ impl Sentinels {
             in_step.then_some(()).ok_or_else(|| state.text().to_owned())
         })
         .await;
-        let sentinels: Vec<_> = (0..3).map(|_| Sentinel::start(&port)).collect();
+        let watchers: Vec<_> = (0..3).map(|_| Sentinel::start(&port)).collect();
         let all = Self {
             master,
             replica,
-            sentinels,
+            watchers,
         };
-        for sentinel in &all.sentinels {
+        for sentinel in &all.watchers {
             until("a sentinel that knows all", async || {
                 sentinel.knows_all().await
             })
@@ -72,7 +72,7 @@ impl Sentinels {
 
     /// What a config says so that buckets live with whoever is the master.
     pub(crate) fn store(&self) -> String {
-        let urls = self.sentinels.iter();
+        let urls = self.watchers.iter();
         let urls: Vec<_> = urls
             .map(|it| format!("redis://{}", it.caller.address))
             .collect();
@@ -83,7 +83,7 @@ impl Sentinels {
     pub(crate) async fn have_failed_over(&self) {
         let port = self.replica.address().port().to_string();
         until("a failover", async || {
-            for sentinel in &self.sentinels {
+            for sentinel in &self.watchers {
                 let master = sentinel
                     .call(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME])
                     .await?;

@@ -37,6 +37,13 @@ impl Redis {
         redis
     }
 
+    /// One that lets in whoever knows this password.
+    pub(crate) async fn behind(password: &'static str) -> Self {
+        let redis = Self::begin(&["--requirepass", password]).with_user(["default", password]);
+        redis.is_ready().await;
+        redis
+    }
+
     /// One that may not be ready yet.
     pub(super) fn begin(args: &[&str]) -> Self {
         let dir = TempDir::new().expect("a directory");
@@ -54,8 +61,8 @@ impl Redis {
     }
 
     /// The same, to which the test speaks as this user.
-    pub(super) fn as_user(mut self, user: [&'static str; 2]) -> Self {
-        self.caller = self.caller.as_user(user);
+    pub(super) fn with_user(mut self, user: [&'static str; 2]) -> Self {
+        self.caller = self.caller.with_user(user);
         self
     }
 
@@ -148,9 +155,11 @@ pub(super) fn store(url: &str) -> String {
     format!("[store]\nkind = \"redis\"\nurl = \"{url}\"\n")
 }
 
-/// Starts a server in a directory of its own.
+/// Starts a server in a directory of its own: the one that `WEIR_TEST_REDIS`
+/// names, such as a Valkey, or `redis-server`.
 pub(super) fn spawn(dir: &Path, args: &[impl AsRef<OsStr>]) -> Running {
-    let child = Command::new("redis-server")
+    let program = std::env::var_os("WEIR_TEST_REDIS");
+    let child = Command::new(program.unwrap_or_else(|| "redis-server".into()))
         .args(args)
         .current_dir(dir)
         .stdin(Stdio::null())

@@ -27,6 +27,14 @@ impl Value {
         .expect("a number")
     }
 
+    /// A number, if it is one.
+    pub(crate) const fn optional_number(&self) -> Option<i64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Text(text) => Some(text.as_str()),
