@@ -1,10 +1,13 @@
 //! Do the Redis and the faults of the tests do what tests of weir rely on?
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpStream;
 
-use crate::harness::{Caller, Cluster, Redis, Secure, Sentinels, Severing, Value, Way, ms};
+use crate::harness::{
+    Backend, Caller, Cluster, Crowd, Departures, Redis, Secure, Sentinels, Severing, Value, Way,
+    Weir, calmly, ms, none_failed, sharing, visits,
+};
 
 #[tokio::test]
 async fn a_redis_comes_back_empty_on_its_port() {
@@ -90,4 +93,31 @@ async fn a_secure_redis_lets_nobody_in_without_a_password() {
     let (name, password) = ("weir-user", Secure::password());
     let auth = secure.redis().call(&["AUTH", name, password]).await;
     assert_eq!(auth.text(), "OK");
+}
+
+#[tokio::test]
+async fn one_instance_with_its_buckets_in_memory_keeps_what_is_asked_of_several() {
+    const SPAN: Duration = ms(4_000);
+    calmly("150 a second at 100 a second", async || {
+        let backend = Backend::start();
+        let config = sharing("", "rate = \"100r/s\"\nburst = 100", &backend, "a");
+        let weir = Weir::start(&config).await;
+        let begun = Instant::now();
+        let visits = visits(&[Crowd::of(&weir, "a", 150.0)], SPAN).await;
+        none_failed(&visits);
+        let left = Departures::to(&backend);
+        assert_eq!((left.twice(), left.by("a")), (Vec::new(), left.count()));
+        let steady = left.between(begun + ms(1_500), begun + SPAN);
+        let wait = steady.mean_wait("a", &visits);
+        let most = left.most_in(ms(1_000));
+        let holds = steady.count() >= 248
+            && most <= 101
+            && left.most_in(ms(100)) <= 11
+            && left.overtaken(&visits) < 0.001
+            && (0.3..1.05).contains(&wait);
+        holds
+            .then_some(())
+            .ok_or_else(|| format!("{} of 250, {most} in a second, wait {wait}", steady.count()))
+    })
+    .await;
 }

@@ -37,6 +37,8 @@ pub(crate) enum Way {
 pub(crate) struct Severing {
     address: SocketAddr,
     way: watch::Sender<Way>,
+    /// Tells that a change of the way is in force.
+    in_force: std::sync::mpsc::Receiver<()>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
     _reserved: Socket,
@@ -50,6 +52,7 @@ impl Severing {
     pub(crate) fn before(target: SocketAddr) -> Self {
         let (reserved, address) = reserved_port();
         let (way, changed) = watch::channel(Way::Open);
+        let (tell, in_force) = std::sync::mpsc::channel();
         let (stop, stopped) = oneshot::channel::<()>();
         // It listens before anyone is told of it.
         let listener = std::net::TcpListener::bind(address).expect("a reserved port");
@@ -62,7 +65,7 @@ impl Severing {
                 listener.set_nonblocking(true).expect("a listener");
                 let listener = TcpListener::from_std(listener).expect("a listener");
                 tokio::select! {
-                    () = accept(listener, address, target, changed) => (),
+                    () = accept(listener, target, changed, tell) => (),
                     _stopped = stopped => (),
                 }
             });
@@ -70,6 +73,7 @@ impl Severing {
         Self {
             address,
             way,
+            in_force,
             stop: Some(stop),
             thread: Some(thread),
             _reserved: reserved,
@@ -88,8 +92,10 @@ impl Severing {
         )
     }
 
+    /// Changes the way, at once.
     pub(crate) fn set(&self, way: Way) {
         self.way.send_replace(way);
+        self.in_force.recv().expect("a thread that runs");
     }
 }
 
@@ -104,17 +110,13 @@ impl Drop for Severing {
 
 async fn accept(
     listener: TcpListener,
-    address: SocketAddr,
     target: SocketAddr,
     mut way: watch::Receiver<Way>,
+    tell: std::sync::mpsc::Sender<()>,
 ) {
+    let address = listener.local_addr().expect("an address");
     let mut listener = Some(listener);
     loop {
-        if *way.borrow_and_update() == Way::Severed {
-            listener = None;
-        } else if listener.is_none() {
-            listener = TcpListener::bind(address).await.ok();
-        }
         tokio::select! {
             accepted = next(listener.as_ref()) => {
                 let way = way.clone();
@@ -124,8 +126,18 @@ async fn accept(
                     Ok::<(), io::Error>(())
                 });
             }
-            changed = way.changed() => if changed.is_err() {
-                return;
+            changed = way.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                if *way.borrow_and_update() == Way::Severed {
+                    listener = None;
+                } else if listener.is_none() {
+                    listener = Some(TcpListener::bind(address).await.expect("a reserved port"));
+                }
+                if tell.send(()).is_err() {
+                    return;
+                }
             }
         }
     }
