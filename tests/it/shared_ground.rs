@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 
 use crate::harness::{
-    Backend, Caller, Cluster, Crowd, Departures, Redis, Secure, Sentinels, Severing, Value, Way,
-    Weir, calmly, ms, none_failed, sharing, visits,
+    Backend, Caller, Clock, Cluster, Crowd, Departures, Redis, Secure, Sentinels, Severing, Value,
+    Way, Weir, calmly, ms, none_failed, sharing, visits,
 };
 
 #[tokio::test]
@@ -120,4 +120,22 @@ async fn one_instance_with_its_buckets_in_memory_keeps_what_is_asked_of_several(
             .ok_or_else(|| format!("{} of 250, {most} in a second, wait {wait}", steady.count()))
     })
     .await;
+}
+
+#[tokio::test]
+async fn the_clock_of_a_redis_can_be_stepped() {
+    let clock = Clock::new();
+    let redis = Redis::by_clock(&clock).await;
+    let now = async || {
+        redis.call(&["TIME"]).await.texts()[0]
+            .parse::<i64>()
+            .expect("seconds")
+    };
+    let right = now().await;
+    clock.ahead(ms(60_000));
+    assert!((59..=65).contains(&(now().await - right)));
+    clock.behind(ms(60_000));
+    assert!((55..=61).contains(&(right - now().await)));
+    clock.ahead(ms(0));
+    assert!((0..=10).contains(&(now().await - right)));
 }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::harness::{
-    Backend, Departures, Redis, Severing, Visit, Way, Weir, crowds, instances, know_each_other, ms,
-    none_failed, sharing, visits,
+    Backend, Client, Departures, Redis, Severing, Visit, Way, Weir, come, crowds, have_waiting,
+    instances, know_each_other, ms, none_failed, responses, sharing, visits,
 };
 
 const LIMIT: &str = "rate = \"100r/s\"\nburst = 50";
@@ -231,4 +231,35 @@ async fn one_that_is_cut_off_does_not_hold_up_the_other() {
             .all(|it| matches!(it, 200 | 429))
     );
     are_well(&weirs).await;
+}
+
+#[tokio::test]
+async fn connections_that_break_are_made_anew() {
+    let redis = Redis::start().await;
+    let backend = Backend::start();
+    let weirs = two(&redis.store(), &backend).await;
+    let run = Run::of(&weirs, &backend, 5_000, async {
+        for kind in ["normal", "pubsub", "normal", "pubsub"] {
+            after(800).await;
+            redis.call(&["CLIENT", "KILL", "TYPE", kind]).await;
+        }
+    })
+    .await;
+    run.none_fails();
+    run.keeps_the_rate(1_000, 5_000, 0.1);
+    are_well(&weirs).await;
+    // Wake-ups come again: those behind move up when those before leave.
+    let slow = Redis::start().await;
+    let weirs = instances(&slow.store(), "rate = \"2r/s\"\nburst = 30", &backend, 2).await;
+    for kind in ["normal", "pubsub"] {
+        slow.call(&["CLIENT", "KILL", "TYPE", kind]).await;
+    }
+    let before = come(&weirs[0], 20, "before").await;
+    have_waiting(&weirs, 19).await;
+    let behind = come(&weirs[1], 1, "behind").await;
+    have_waiting(&weirs, 20).await;
+    before.into_iter().for_each(Client::reset);
+    let left = Instant::now();
+    assert_eq!(responses(behind).await[0].status, 200);
+    assert!(left.elapsed() < ms(2_500), "{:?}", left.elapsed());
 }

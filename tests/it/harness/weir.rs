@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::running::Running;
-use super::{Backend, Client, Metrics, Response, until};
+use super::{Backend, Client, Clock, Metrics, Response, until};
 
 /// What a config says where the test doesn't: two threads, on free ports.
 const SERVER: &str = "[server]\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n";
@@ -40,6 +41,20 @@ impl Weir {
 
     /// The same, with files beside the config.
     pub(crate) async fn beside(files: &[(&str, &str)], server: &str, config: &str) -> Self {
+        Self::begin(files, server, config, None).await
+    }
+
+    /// One on a machine with this clock.
+    pub(crate) async fn by_clock(clock: &Clock, config: &str) -> Self {
+        Self::begin(&[], "", config, Some(clock)).await
+    }
+
+    async fn begin(
+        files: &[(&str, &str)],
+        server: &str,
+        config: &str,
+        clock: Option<&Clock>,
+    ) -> Self {
         let dir = TempDir::new().expect("a directory");
         for (name, text) in files {
             std::fs::write(dir.path().join(name), text).expect("a file");
@@ -54,10 +69,17 @@ impl Weir {
         } else {
             "[log]\naccess = false\n"
         };
-        let text = format!("{SERVER}{threads}{server}\n{log}{config}");
+        let store = if config.contains("[store]") {
+            String::new()
+        } else {
+            default_store()
+        };
+        let text = format!("{SERVER}{threads}{server}\n{log}{store}{config}");
         let path = dir.path().join("weir.toml");
         std::fs::write(&path, &text).expect("a config");
-        let mut child = Running(command(&path, &["serve"]).spawn().expect("a process"));
+        let mut command = command(&path, &["serve"]);
+        command.envs(clock.into_iter().flat_map(Clock::environment));
+        let mut child = Running(command.spawn().expect("a process"));
         let out = lines(child.0.stdout.take());
         let err = lines(child.0.stderr.take());
         let mut addresses = None;
@@ -213,6 +235,19 @@ impl Drop for Weir {
             let _unheard = std::io::Write::write_all(&mut std::io::stderr(), said.as_bytes());
         }
     }
+}
+
+/// What a config says of its store where the test says nothing. With a URL in
+/// `WEIR_TEST_STORE` buckets live there, for each weir under names of its own:
+/// the same tests then show that a lone instance on Redis does what one does
+/// that keeps its buckets in memory.
+fn default_store() -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let Ok(url) = std::env::var("WEIR_TEST_STORE") else {
+        return String::new();
+    };
+    let (id, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    format!("[store]\nkind = \"redis\"\nurl = \"{url}\"\nprefix = \"t{id}-{number}\"\n")
 }
 
 /// How a command went.

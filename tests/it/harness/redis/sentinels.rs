@@ -113,7 +113,7 @@ impl Sentinel {
         std::fs::write(&path, conf).expect("a config");
         Self {
             caller: Caller::to(address),
-            _running: spawn(dir.path(), &[path.as_os_str(), "--sentinel".as_ref()]),
+            _running: spawn(dir.path(), &[path.as_os_str(), "--sentinel".as_ref()], &[]),
             _reserved: reserved,
             _dir: dir,
         }

@@ -1,6 +1,6 @@
 //! How does one `redis-server` run under a test?
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -11,7 +11,7 @@ use socket2::Socket;
 use tempfile::TempDir;
 
 use super::super::running::Running;
-use super::super::{reserved_port, until};
+use super::super::{Clock, reserved_port, until};
 use super::{Caller, Value};
 
 /// A Redis that keeps nothing on disk.
@@ -19,6 +19,7 @@ use super::{Caller, Value};
 pub(crate) struct Redis {
     running: Running,
     args: Vec<String>,
+    environment: Vec<(&'static str, OsString)>,
     caller: Caller,
     dir: TempDir,
     /// Keeps the port for this one, also while it is down.
@@ -37,6 +38,13 @@ impl Redis {
         redis
     }
 
+    /// One on a machine with this clock.
+    pub(crate) async fn by_clock(clock: &Clock) -> Self {
+        let redis = Self::set_up(&[], clock.environment().to_vec());
+        redis.is_ready().await;
+        redis
+    }
+
     /// One that lets in whoever knows this password.
     pub(crate) async fn behind(password: &'static str) -> Self {
         let redis = Self::begin(&["--requirepass", password]).with_user(["default", password]);
@@ -46,14 +54,19 @@ impl Redis {
 
     /// One that may not be ready yet.
     pub(super) fn begin(args: &[&str]) -> Self {
+        Self::set_up(args, Vec::new())
+    }
+
+    fn set_up(args: &[&str], environment: Vec<(&'static str, OsString)>) -> Self {
         let dir = TempDir::new().expect("a directory");
         let (reserved, address) = reserved_port();
         let port = address.port().to_string();
         let own = ["--port", &port, "--bind", "127.0.0.1", "--save", ""];
         let args: Vec<_> = own.iter().chain(args).map(ToString::to_string).collect();
         Self {
-            running: spawn(dir.path(), &args),
+            running: spawn(dir.path(), &args, &environment),
             args,
+            environment,
             caller: Caller::to(address),
             dir,
             _reserved: reserved,
@@ -145,7 +158,7 @@ impl Redis {
     /// Starts it again on its port, with nothing in it.
     pub(crate) async fn restart(&mut self) {
         self.running.kill();
-        self.running = spawn(self.dir.path(), &self.args);
+        self.running = spawn(self.dir.path(), &self.args, &self.environment);
         self.is_ready().await;
     }
 }
@@ -157,10 +170,15 @@ pub(super) fn store(url: &str) -> String {
 
 /// Starts a server in a directory of its own: the one that `WEIR_TEST_REDIS`
 /// names, such as a Valkey, or `redis-server`.
-pub(super) fn spawn(dir: &Path, args: &[impl AsRef<OsStr>]) -> Running {
+pub(super) fn spawn(
+    dir: &Path,
+    args: &[impl AsRef<OsStr>],
+    environment: &[(&'static str, OsString)],
+) -> Running {
     let program = std::env::var_os("WEIR_TEST_REDIS");
     let child = Command::new(program.unwrap_or_else(|| "redis-server".into()))
         .args(args)
+        .envs(environment.iter().cloned())
         .current_dir(dir)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
