@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::harness::structured::proxy_error;
 use crate::harness::{
     Backend, Departures, Redis, Request, Response, Severing, Way, Weir, black_hole, calmly,
-    clients, free_port, have_waiting, instances, ms, responses, sharing,
+    clients, come, free_port, have_waiting, instances, ms, responses, sharing,
 };
 
 const REFUSED: &str = "weir_refused_total{limit=\"main\",reason=\"store\"}";
@@ -227,4 +227,26 @@ async fn an_instance_that_starts_without_redis_serves_all_the_same() {
             weir.shows("weir_store_up", 0.0).await;
         }
     }
+}
+
+#[tokio::test]
+async fn a_line_drains_without_redis_though_nobody_else_comes() {
+    let limit = "rate = \"10r/s\"\nburst = 20";
+    let (_kept, refused) = free_port();
+    let backend = Backend::start();
+    let never = store(&format!("redis://{refused}"), "");
+    let never = Weir::start(&sharing(&never, limit, &backend, "a")).await;
+    let all = come(&never, 8, "never").await;
+    let answers = responses(all).await;
+    assert!(answers.iter().all(|response| response.status == 200));
+
+    let mut redis = Redis::start().await;
+    let weirs = instances(&redis.store(), limit, &backend, 1).await;
+    assert_eq!(weirs[0].get("/before").await.status, 200);
+    redis.kill();
+    let all = come(&weirs[0], 8, "killed").await;
+    let answers = responses(all).await;
+    assert!(answers.iter().all(|response| response.status == 200));
+    let left = Departures::to(&backend);
+    assert!(left.most_in(ms(500)) <= 7, "{}", left.most_in(ms(500)));
 }

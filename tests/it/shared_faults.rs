@@ -86,7 +86,8 @@ async fn a_redis_that_babbles_is_away() {
         weirs[0].shows("weir_store_up", 0.0).await;
         way.set(Way::Open);
         weirs[0].shows("weir_store_up", 1.0).await;
-        assert_eq!(client.get("/").await.status, 200, "{answer:?}");
+        let response = client.get("/").await;
+        assert_eq!(response.status, 200, "{answer:?}: {response:?}");
     }
 }
 

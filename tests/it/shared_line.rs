@@ -7,7 +7,7 @@ use crate::harness::{
     know_each_other, ms, none_failed, responses, sharing, visits,
 };
 
-const LIMIT: &str = "rate = \"100r/s\"\nburst = 100\nmax_wait = \"1s\"";
+const LIMIT: &str = "rate = \"100r/s\"\nburst = 100";
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// How the departures of a line that was never empty must be.

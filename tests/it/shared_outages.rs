@@ -253,6 +253,8 @@ async fn connections_that_break_are_made_anew() {
     let weirs = instances(&slow.store(), "rate = \"2r/s\"\nburst = 30", &backend, 2).await;
     for kind in ["normal", "pubsub"] {
         slow.call(&["CLIENT", "KILL", "TYPE", kind]).await;
+        after(500).await;
+        are_well(&weirs).await;
     }
     let before = come(&weirs[0], 20, "before").await;
     have_waiting(&weirs, 19).await;

@@ -17,7 +17,7 @@ async fn the_rate_is_never_more_than_the_larger_of_two() {
     let mut weirs = Vec::new();
     for (name, limit) in [
         ("a", "rate = \"100r/s\"\nburst = 60"),
-        ("b", "rate = \"50r/s\"\nburst = 40"),
+        ("b", "rate = \"50r/s\"\nburst = 60"),
     ] {
         weirs.push(Weir::start(&sharing(&redis.store(), limit, &backend, name)).await);
     }
