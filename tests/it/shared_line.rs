@@ -145,10 +145,18 @@ async fn an_instance_far_from_redis_uses_its_slots() {
     none_failed(&visits);
     let left = Departures::to(&backend);
     let steady = left.between(begun + ms(2_000), begun + ms(6_000));
+    let fates = ["used", "missed", "spare"]
+        .map(|fate| format!("weir_slots_total{{limit=\"main\",fate=\"{fate}\"}}"));
+    let mut slots = Vec::new();
+    for weir in &weirs {
+        let metrics = weir.metrics().await;
+        slots.push(fates.each_ref().map(|fate| metrics.value(fate)));
+    }
     assert!(
         steady.count() >= 340,
-        "{} of 400 slots used",
-        steady.count()
+        "{} of 400 slots used, {} by the far one; used, missed and spare of each: {slots:?}",
+        steady.count(),
+        steady.by("b")
     );
     assert!(
         left.most_in(ms(1_000)) <= 102,

@@ -248,14 +248,35 @@ async fn connections_that_break_are_made_anew() {
     run.none_fails();
     run.keeps_the_rate(1_000, 5_000, 0.1);
     are_well(&weirs).await;
-    // Wake-ups come again: those behind move up when those before leave.
-    let slow = Redis::start().await;
-    let weirs = instances(&slow.store(), "rate = \"2r/s\"\nburst = 30", &backend, 2).await;
+}
+
+/// Two instances with a slow line, after their connections were cut.
+async fn reconnected(redis: &Redis, backend: &Backend, pause: u64) -> Vec<Weir> {
+    let limit = "rate = \"2r/s\"\nburst = 30";
+    let weirs = instances(&redis.store(), limit, backend, 2).await;
     for kind in ["normal", "pubsub"] {
-        slow.call(&["CLIENT", "KILL", "TYPE", kind]).await;
-        after(500).await;
-        are_well(&weirs).await;
+        redis.call(&["CLIENT", "KILL", "TYPE", kind]).await;
     }
+    after(pause).await;
+    are_well(&weirs).await;
+    weirs
+}
+
+#[tokio::test]
+async fn a_connection_that_broke_is_made_anew_before_anyone_needs_it() {
+    let redis = Redis::start().await;
+    let backend = Backend::start();
+    let weirs = reconnected(&redis, &backend, 400).await;
+    let _all = come(&weirs[0], 31, "all").await;
+    // By itself an instance would have room for half of them.
+    have_waiting(&weirs, 30).await;
+}
+
+#[tokio::test]
+async fn wake_ups_come_again_after_a_connection_broke() {
+    let redis = Redis::start().await;
+    let backend = Backend::start();
+    let weirs = reconnected(&redis, &backend, 1_500).await;
     let before = come(&weirs[0], 20, "before").await;
     have_waiting(&weirs, 19).await;
     let behind = come(&weirs[1], 1, "behind").await;

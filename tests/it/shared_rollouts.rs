@@ -33,9 +33,6 @@ async fn the_rate_is_never_more_than_the_larger_of_two() {
     );
     let steady = left.between(begun + ms(1_000), begun + SPAN);
     assert!(steady.count() >= 190, "{} in 4 s", steady.count());
-    for name in ["a", "b"] {
-        assert!(steady.by(name) >= 20, "{name}: {}", steady.by(name));
-    }
 }
 
 #[tokio::test]
