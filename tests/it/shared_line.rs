@@ -7,7 +7,6 @@ use crate::harness::{
     know_each_other, ms, none_failed, responses, sharing, visits,
 };
 
-const LIMIT: &str = "rate = \"100r/s\"\nburst = 100";
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// How the departures of a line that was never empty must be.
@@ -16,14 +15,16 @@ struct Bounds {
     overtaken: f64,
 }
 
-/// Whether the slots of 100r/s were used, and no more, in order, alike for all.
+/// Whether the slots of this rate were used, and no more, in order, alike for all.
 fn judge(
     left: &Departures,
     visits: &[Visit],
     (from, to): (Instant, Instant),
+    rate: u32,
     bounds: &Bounds,
 ) -> Result<(), String> {
-    let slots = (to - from).as_secs_f64() * 100.0;
+    let slots = (to - from).as_secs_f64() * f64::from(rate);
+    let rate = usize::try_from(rate).expect("few");
     let steady = left.between(from, to);
     let used = f64::from(u32::try_from(steady.count()).expect("few")) / slots;
     let in_a_second = left.most_in(ms(1_000));
@@ -33,8 +34,8 @@ fn judge(
     let longest = waits.iter().copied().fold(0.0, f64::max);
     let shortest = waits.iter().copied().fold(f64::MAX, f64::min);
     let holds = used >= bounds.used
-        && in_a_second <= 101
-        && in_a_tenth <= 12
+        && in_a_second <= rate + 1
+        && in_a_tenth <= rate / 10 + 2
         && overtaken <= bounds.overtaken
         && longest <= shortest * 1.1;
     holds.then_some(()).ok_or_else(|| {
@@ -45,11 +46,17 @@ fn judge(
     })
 }
 
-async fn drain(crowds: &[f64], leaves: Option<Duration>, bounds: &Bounds) -> Result<(), String> {
+async fn drain(
+    rate: u32,
+    crowds: &[f64],
+    leaves: Option<Duration>,
+    bounds: &Bounds,
+) -> Result<(), String> {
     const SPAN: Duration = ms(7_000);
     let redis = Redis::start().await;
+    let limit = format!("rate = \"{rate}r/s\"\nburst = {rate}");
     let backend = Backend::start();
-    let weirs = instances(&redis.store(), LIMIT, &backend, 3).await;
+    let weirs = instances(&redis.store(), &limit, &backend, 3).await;
     let crowds = weirs
         .iter()
         .zip(NAMES)
@@ -68,7 +75,7 @@ async fn drain(crowds: &[f64], leaves: Option<Duration>, bounds: &Bounds) -> Res
     let left = Departures::to(&backend);
     assert_eq!(left.twice(), [""; 0], "none is sent twice");
     let steady = (begun + ms(1_500), begun + SPAN);
-    judge(&left, &visits, steady, bounds)
+    judge(&left, &visits, steady, rate, bounds)
 }
 
 #[tokio::test]
@@ -78,7 +85,7 @@ async fn three_instances_drain_one_line_in_order_and_evenly() {
         overtaken: 0.01,
     };
     calmly("150, 30 and 10 a second", async || {
-        drain(&[150.0, 30.0, 10.0], None, &bounds).await
+        drain(100, &[150.0, 30.0, 10.0], None, &bounds).await
     })
     .await;
 }
@@ -89,9 +96,9 @@ async fn no_slot_goes_by_though_half_of_all_who_come_leave() {
         used: 0.99,
         overtaken: 0.08,
     };
-    calmly("300, 60 and 20 a second", async || {
-        let paces = [300.0, 60.0, 20.0];
-        drain(&paces, Some(ms(300)), &bounds).await
+    calmly("150, 40 and 20 a second", async || {
+        let paces = [150.0, 40.0, 20.0];
+        drain(50, &paces, Some(ms(300)), &bounds).await
     })
     .await;
 }
