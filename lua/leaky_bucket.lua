@@ -35,7 +35,8 @@ end
 -- the microsecond; an instant is whole microseconds and a rest in ticks.
 local ticks = micros * of + part
 local interval = ticks / of
-local idle = now - math.floor(delay * interval)
+local credit = math.ceil(delay * ticks / of)
+local idle, idle_rest = now - credit, credit * of - delay * ticks
 local next, rest, number, last, hold
 local gone = 0
 
@@ -50,9 +51,9 @@ local function advance(count)
   rest = rest - carry * of
 end
 
-local function no_earlier(at)
-  if next < at then
-    next, rest = at, 0
+local function no_earlier(at, more)
+  if next < at or next == at and rest < more then
+    next, rest = at, more
   end
 end
 
@@ -74,20 +75,20 @@ local function recall()
   if (tonumber(kept[6]) or 0) >= call then
     return nil
   end
-  next, rest = tonumber(kept[1]) or idle, math.min(tonumber(kept[2]) or 0, of - 1)
+  next, rest = tonumber(kept[1]) or idle, math.min(tonumber(kept[2]) or idle_rest, of - 1)
   number, last = tonumber(kept[3]) or 0, tonumber(kept[4]) or 0
   hold = math.max(tonumber(kept[5]) or 0, hold_for > 0 and now + hold_for or 0)
   if not kept[1] then
     redis.call('DEL', line)
     if held > 0 then
-      no_earlier(now + horizon)
+      no_earlier(now + horizon, 0)
     end
   end
   if number < known_number then
     number = known_number
-    no_earlier(known_next)
+    no_earlier(known_next, 0)
   end
-  no_earlier(owed)
+  no_earlier(owed, 0)
   -- Neither a clock that steps back nor a slower rate that was freezes the bucket.
   next = math.min(next, now + FURTHEST + math.ceil(interval))
   return (kept[7] or '') .. (kept[8] or '')
@@ -166,7 +167,7 @@ local function pass_over(length)
       gone = gone + over
     end
   end
-  no_earlier(length > 0 and late or idle)
+  no_earlier(length > 0 and late or idle, idle_rest)
   return length
 end
 
@@ -180,7 +181,7 @@ local function join(length)
     local few = math.min(tonumber(count), room(next, places * ticks))
     if tonumber(most) >= 0 then
       local free = hold - now <= tonumber(most)
-      local from = math.max(next, hold - math.floor(delay * interval))
+      local from = math.max(next, hold - credit)
       few = free and math.min(few, room(from, tonumber(most) * of)) or 0
     end
     few = math.max(few, 0)
@@ -206,7 +207,7 @@ local function promise(length, grants)
     return length
   end
   if hold > now then
-    no_earlier(hold - math.floor(delay * interval))
+    no_earlier(hold - credit, idle_rest)
   end
   local due = math.min(MOST, math.floor(((reach - next) * of - rest) / ticks) + 1)
   local others = {}
@@ -224,7 +225,7 @@ local function promise(length, grants)
         local slot = math.max(next, now, hold)
         if owner == me and slot < now + lead then
           slot = now + lead
-          no_earlier(slot - math.floor(delay * interval))
+          no_earlier(slot - credit, idle_rest)
         end
         advance(1)
         number, last, due = number + 1, number + 1, due - 1

@@ -20,11 +20,12 @@ end
 
 local ticks = micros * of + part
 local interval = ticks / of
-local idle = now - math.floor(delay * interval)
+local credit = math.ceil(delay * ticks / of)
+local idle, idle_rest = now - credit, credit * of - delay * ticks
 -- `slack` is how far `next` may go back for a request that passed at `since` or later and
 -- was not served after all, without forgetting those that were.
 local kept = redis.call('HMGET', bucket, 'next', 'rest', 'number', 'last', 'since', 'slack')
-local next, rest = tonumber(kept[1]) or idle, math.min(tonumber(kept[2]) or 0, of - 1)
+local next, rest = tonumber(kept[1]) or idle, math.min(tonumber(kept[2]) or idle_rest, of - 1)
 local number, last = tonumber(kept[3]) or 0, tonumber(kept[4]) or 0
 local since, slack = tonumber(kept[5]) or 1, tonumber(kept[6]) or math.huge
 
@@ -39,9 +40,9 @@ local function advance(count)
   rest = rest - carry * of
 end
 
-local function no_earlier(at)
-  if next < at then
-    next, rest = at, 0
+local function no_earlier(at, more)
+  if next < at or next == at and rest < more then
+    next, rest = at, more
     since, slack = number + 1, math.huge
   end
 end
@@ -73,12 +74,12 @@ end
 
 if number < known_number then
   number = known_number
-  no_earlier(known_next)
+  no_earlier(known_next, 0)
 end
-no_earlier(owed)
+no_earlier(owed, 0)
 next = math.min(next, now + math.ceil(interval) + math.ceil(bound / of))
 give_back()
-no_earlier(idle)
+no_earlier(idle, idle_rest)
 
 local reply = { now, 0, 0, 0, 0, 0, -1, 0 }
 local grants = {}

@@ -31,6 +31,8 @@ mod mapping;
 mod names;
 mod roll;
 mod saying;
+#[cfg(test)]
+mod token_laws;
 
 pub use config::{Addresses, RedisConfig, Topology, is_redis_url};
 

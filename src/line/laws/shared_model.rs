@@ -64,10 +64,6 @@ impl Ticks {
         }
     }
 
-    fn floor_micros(self, count: i128) -> i128 {
-        (self.each * count).div_euclid(self.of)
-    }
-
     fn ceil_micros(self, count: i128) -> i128 {
         -(-self.each * count).div_euclid(self.of)
     }
@@ -83,10 +79,8 @@ impl Kept {
         self.rest = at.rem_euclid(ticks.of);
     }
 
-    fn no_earlier(&mut self, at: i128) {
-        if self.next < at {
-            (self.next, self.rest) = (at, 0);
-        }
+    fn no_earlier(&mut self, at: i128, rest: i128) {
+        (self.next, self.rest) = (self.next, self.rest).max((at, rest));
     }
 }
 
@@ -115,7 +109,9 @@ impl Model {
         let places = i128::from(pace.burst() - pace.delay());
         let micros = |span: std::time::Duration| span.as_micros() as i128;
         let horizon = micros(told.reach.horizon);
-        let idle = now - ticks.floor_micros(delay);
+        let credit = ticks.ceil_micros(delay);
+        let idle_rest = credit * ticks.of - delay * ticks.each;
+        let idle = now - credit;
         let mut gone = 0;
         if self.expires <= now {
             self.kept = None;
@@ -125,6 +121,7 @@ impl Model {
         let is_new = self.kept.is_none();
         let mut kept = self.kept.take().unwrap_or_else(|| Kept {
             next: idle,
+            rest: idle_rest,
             ..Kept::default()
         });
         if kept.calls.get(&me).is_some_and(|seen| *seen >= told.number) {
@@ -139,15 +136,15 @@ impl Model {
         if is_new {
             self.line.clear();
             if call.held > 0 {
-                kept.no_earlier(now + horizon);
+                kept.no_earlier(now + horizon, 0);
             }
         }
         if let Some(known) = call.known.filter(|known| kept.number < known.number) {
             kept.number = known.number;
-            kept.no_earlier(i128::from(known.next));
+            kept.no_earlier(i128::from(known.next), 0);
         }
         if let Some(owed) = call.owed {
-            kept.no_earlier(i128::from(owed.as_micros()));
+            kept.no_earlier(i128::from(owed.as_micros()), 0);
         }
         kept.next = kept.next.min(now + FURTHEST + ticks.ceil_micros(1));
         // What the caller has not heard of.
@@ -226,7 +223,7 @@ impl Model {
             gone += 1;
             kept.set(kept.ticks(ticks) + ticks.each, ticks);
         }
-        kept.no_earlier(if self.line.is_empty() { idle } else { late });
+        kept.no_earlier(if self.line.is_empty() { idle } else { late }, idle_rest);
         // Join.
         let mut joined = Vec::new();
         let aside = call.aside as i128;
@@ -237,7 +234,7 @@ impl Model {
             };
             let mut few = i128::from(run.count).min(room(kept.next, places * ticks.each));
             if let Some(most) = run.max_wait {
-                let from = kept.next.max(kept.hold - ticks.floor_micros(delay));
+                let from = kept.next.max(kept.hold - credit);
                 few = if kept.hold - now <= micros(most) {
                     few.min(room(from, micros(most) * ticks.of))
                 } else {
@@ -252,7 +249,7 @@ impl Model {
         let reach = now + horizon.min(FURTHEST);
         if !self.line.is_empty() && kept.hold <= reach && kept.next <= reach {
             if kept.hold > now {
-                kept.no_earlier(kept.hold - ticks.floor_micros(delay));
+                kept.no_earlier(kept.hold - credit, idle_rest);
             }
             let room = ((reach - kept.next) * ticks.of - kept.rest).div_euclid(ticks.each) + 1;
             let mut due = (MOST as i128).min(room);
@@ -275,7 +272,7 @@ impl Model {
                 };
                 if owner == me && slot < lead {
                     slot = lead;
-                    kept.no_earlier(slot - ticks.floor_micros(delay));
+                    kept.no_earlier(slot - credit, idle_rest);
                 }
                 kept.set(kept.ticks(ticks) + ticks.each, ticks);
                 kept.number += 1;

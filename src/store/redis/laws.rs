@@ -16,13 +16,13 @@ use crate::line::laws::shared_run::{Habits, Run, STEADY, ZERO};
 use crate::units::Moment;
 
 /// A Redis of its own, ended with the test.
-struct Server {
+pub(super) struct Server {
     child: Child,
     port: u16,
 }
 
 impl Server {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = free.local_addr().expect("an address").port();
         drop(free);
@@ -35,7 +35,7 @@ impl Server {
         Self { child, port }
     }
 
-    fn connect(&self) -> Connection {
+    pub(super) fn connect(&self) -> Connection {
         let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port));
         let client = client.expect("an address");
         let begun = Instant::now();
@@ -94,7 +94,7 @@ impl Beside {
     }
 }
 
-fn pace(rate: &str, burst: u32, delay: u32) -> Pace {
+pub(super) fn pace(rate: &str, burst: u32, delay: u32) -> Pace {
     Pace::new(rate.parse().expect("a rate"), burst, delay).expect("a pace")
 }
 
