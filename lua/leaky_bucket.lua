@@ -68,6 +68,15 @@ local function push(command, count)
   end
 end
 
+-- The list from its `first`th on, the last one first: as LPUSH puts them back.
+local function unpack_back(list, first)
+  local back = {}
+  for i = #list, first, -1 do
+    back[#back + 1] = list[i]
+  end
+  return unpack(back)
+end
+
 -- What the hash remembers; where a survivor remembers more, its word holds.
 local function recall()
   local kept = redis.call('HMGET', bucket, 'next', 'rest', 'number', 'last', 'hold', 'call:' .. me, 'sent:' .. me,
@@ -200,7 +209,8 @@ local function own_of(owner)
   return not (first and first < now - SILENT) and own
 end
 
--- Promises slots in line order, whoever calls, no further than the horizon.
+-- Promises slots in line order, whoever calls, no further than the horizon. Slots
+-- that the caller can't hear of in time go to those behind it.
 local function promise(length, grants)
   local reach = now + math.min(horizon, FURTHEST)
   if length == 0 or hold > reach or next > reach then
@@ -209,42 +219,78 @@ local function promise(length, grants)
   if hold > now then
     no_earlier(hold - credit, idle_rest)
   end
-  local due = math.min(MOST, math.floor(((reach - next) * of - rest) / ticks) + 1)
-  local others = {}
-  while due > 0 and length > 0 do
-    for _, owner in ipairs(redis.call('LPOP', line, math.min(due, length))) do
-      length = length - 1
-      if owner ~= me and others[owner] == nil then
-        others[owner] = own_of(owner)
-        if not others[owner] then
-          local silent = redis.call('LREM', line, 0, owner)
-          length, gone = length - silent, gone + silent
-        end
+  local others, deferred, promised = {}, 0, 0
+
+  local function slot()
+    return math.max(next, now, hold)
+  end
+
+  local function is_open()
+    return next <= reach and promised < MOST
+  end
+
+  local function grant(owner)
+    local at = owner == me and math.max(slot(), now + lead) or slot()
+    advance(1)
+    number, last, promised = number + 1, number + 1, promised + 1
+    if owner == me then
+      grants[#grants + 1] = { whole(number), whole(at) }
+    else
+      others[owner] = others[owner] .. whole(number) .. ':' .. whole(at) .. ','
+    end
+  end
+
+  local function hears(owner)
+    if others[owner] == nil then
+      others[owner] = own_of(owner)
+      if not others[owner] then
+        local silent = redis.call('LREM', line, 0, owner)
+        length, gone = length - silent, gone + silent
       end
-      if owner == me or others[owner] then
-        local slot = math.max(next, now, hold)
-        if owner == me and slot < now + lead then
-          slot = now + lead
-          no_earlier(slot - credit, idle_rest)
-        end
-        advance(1)
-        number, last, due = number + 1, number + 1, due - 1
-        if owner == me then
-          grants[#grants + 1] = { whole(number), whole(slot) }
-        else
-          others[owner] = others[owner] .. whole(number) .. ':' .. whole(slot) .. ','
-        end
+    end
+    return others[owner]
+  end
+
+  local function serve_deferred()
+    while deferred > 0 and is_open() and slot() >= now + lead do
+      deferred = deferred - 1
+      grant(me)
+    end
+  end
+
+  while length > 0 and is_open() do
+    local room = math.floor(((reach - next) * of - rest) / ticks) + 1
+    local owners = redis.call('LPOP', line, math.min(length, room, MOST - promised))
+    for i, owner in ipairs(owners) do
+      serve_deferred()
+      if not is_open() then
+        redis.call('LPUSH', line, unpack_back(owners, i))
+        break
+      end
+      length = length - 1
+      if owner == me and slot() < now + lead then
+        deferred = deferred + 1
+      elseif owner == me or hears(owner) then
+        grant(owner)
       else
         gone = gone + 1
       end
     end
   end
-  for owner, promised in pairs(others) do
-    if promised then
-      redis.call('HSET', bucket, 'own:' .. owner, promised)
+  serve_deferred()
+  -- Where nobody else is left for the slots before, they are gone.
+  while deferred > 0 and length == 0 and is_open() and now + lead <= reach do
+    no_earlier(now + lead - credit, idle_rest)
+    deferred = deferred - 1
+    grant(me)
+  end
+  push('LPUSH', deferred)
+  for owner, its in pairs(others) do
+    if its then
+      redis.call('HSET', bucket, 'own:' .. owner, its)
     end
   end
-  return length
+  return length + deferred
 end
 
 -- Keeps both keys past the full drain: a forgotten debt is a broken rate.

@@ -7,13 +7,14 @@ use tokio::sync::oneshot;
 use tracing::warn;
 
 use super::ask::{Ask, Entry, Refusal};
-use super::limiter::{Limiter, Waiter};
+use super::limiter::{Limiter, Waiter, Wake};
 use super::place::{Asked, Place};
 use crate::key::KeyId;
 use crate::limit::Policy;
 use crate::line::Call;
 use crate::metrics::Reason;
 use crate::store::{BucketName, StoreError, TableFull};
+use crate::units::Moment;
 
 /// How long a bucket goes by itself that the store does not answer, though it
 /// answers others.
@@ -77,6 +78,18 @@ impl Limiter {
         let exchange = Arc::clone(self).exchange(key, number, call);
         if let Some(store) = &self.store {
             store.spawn(exchange);
+        }
+    }
+
+    /// A call is due, and nobody waits whose timer could ring for it.
+    pub(super) fn call_later(self: &Arc<Self>, when: Moment, key: KeyId) {
+        let limiter = Arc::clone(self);
+        let due = self.clock.instant(when);
+        if let Some(store) = &self.store {
+            store.spawn(async move {
+                tokio::time::sleep_until(due).await;
+                Self::rang(when, Wake { limiter, key });
+            });
         }
     }
 

@@ -27,8 +27,8 @@ pub type SlotTimer = Timer<Wake>;
 /// A bucket whose next slot a timer waits for.
 #[derive(Debug)]
 pub struct Wake {
-    limiter: Arc<Limiter>,
-    key: KeyId,
+    pub(super) limiter: Arc<Limiter>,
+    pub(super) key: KeyId,
 }
 
 /// How the one who waits is reached.
@@ -52,7 +52,7 @@ pub struct Limiter {
     pub(super) store: Option<Arc<RedisStore>>,
     doors: Doors,
     pub(super) crowd: Arc<Crowd>,
-    clock: Clock,
+    pub(super) clock: Clock,
     pub(super) metrics: LimitMetrics,
 }
 
@@ -323,18 +323,19 @@ impl Limiter {
                     call = bucket
                         .call(&pace, &reach, now, || number)
                         .map(|call| (number, call));
-                    alarm =
-                        timer.and_then(|timer| Some((bucket.arm_shared(&pace, &reach)?, timer)));
+                    alarm = bucket.arm_shared(&pace, &reach).map(|when| (when, timer));
                 } else {
-                    alarm = bucket.arm().zip(timer);
+                    alarm = bucket.arm().map(|when| (when, timer));
                 }
             });
             self.metrics.slots(Fate::Missed, missed);
             if let Some((number, call)) = call {
                 self.say(key, number, call);
             }
-            if let Some((when, timer)) = alarm {
-                self.set(Some(when), key, &timer);
+            match alarm {
+                Some((when, Some(timer))) => self.set(Some(when), key, &timer),
+                Some((when, None)) => self.call_later(when, key),
+                None => (),
             }
             // Outside the lock: a turn that can't be delivered goes back through it.
             let undelivered = promises

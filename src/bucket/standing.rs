@@ -41,8 +41,8 @@ impl Limiter {
             }
             Standing::Alone(pace) => self.part_with_store(policy, key, pace),
             Standing::Closed => {
-                self.part_with_store(policy, key, &policy.pace);
                 let told = self.with_known(key, Bucket::purge);
+                self.part_with_store(policy, key, &policy.pace);
                 self.evict(told.unwrap_or_default(), Reason::Store);
             }
         }
@@ -95,11 +95,10 @@ impl Limiter {
     /// From now on a bucket is kept here.
     fn part_with_store(self: &Arc<Self>, policy: &Policy, key: KeyId, pace: &Pace) {
         let parted = self.with_known(key, |bucket, now| {
-            let heard = bucket.detach(pace, now)?;
-            if !pace.has_line() && pace.delay() == u32::MAX {
+            if bucket.is_attached() && pace.is_open() {
                 bucket.forgive(pace, now);
             }
-            Some((heard, now))
+            Some((bucket.detach(pace, now)?, now))
         });
         if let Some((heard, now)) = parted.flatten() {
             self.tell(policy, key, pace, heard, now);

@@ -100,12 +100,12 @@ impl<T> Bucket<T> {
 
     /// Whether a request that arrives is admitted.
     pub fn verdict(&self, pace: &Pace, now: Moment, max_wait: Option<Duration>) -> Verdict {
-        pace.verdict(&self.load(now, max_wait))
+        pace.verdict(&self.load(pace, now, max_wait))
     }
 
     /// What would be admitted if it came now.
     pub fn remaining(&self, pace: &Pace, now: Moment, max_wait: Option<Duration>) -> Remaining {
-        pace.remaining(&self.load(now, max_wait))
+        pace.remaining(&self.load(pace, now, max_wait))
     }
 
     /// Whether an admitted request may go at once: its slot has come and no one
@@ -326,15 +326,16 @@ impl<T> Bucket<T> {
         told
     }
 
-    fn load(&self, now: Moment, max_wait: Option<Duration>) -> Load {
+    fn load(&self, pace: &Pace, now: Moment, max_wait: Option<Duration>) -> Load {
         let hold = self
             .line
             .as_ref()
             .map_or(Moment::default(), |line| line.hold);
         let shared = self.line.as_ref().and_then(|line| line.mirror.as_ref());
         let ahead = shared.filter(|mirror| mirror.attached);
+        let returning = ahead.map_or(0, |mirror| mirror.returning());
         Load {
-            next: self.next,
+            next: pace.slot_before(self.next, returning),
             waiting: ahead.map_or_else(|| self.waiting(), |mirror| mirror.ahead()),
             hold,
             now,

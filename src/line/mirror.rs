@@ -14,8 +14,10 @@ use super::bucket::Ticket;
 use super::pace::{Pace, Slot};
 use crate::units::Moment;
 
-/// How late a promised slot may be used. Later than this it is gone.
-pub(super) const LATEST: Duration = Duration::from_millis(5);
+/// How late a promised slot may be used: so much, or a quarter of a longer interval,
+/// at most `SLOW`. Later than this it is gone.
+const LATEST: Duration = Duration::from_millis(5);
+const SLOW: Duration = Duration::from_millis(50);
 
 /// How long departures are gathered, and newcomers of a fast limit who will have to
 /// wait anyway. At slower ones order counts for more than calls do.
@@ -145,6 +147,8 @@ pub(super) struct Mirror {
     pub(super) grants: VecDeque<Grant>,
     lent: SmallVec<[Grant; 1]>,
     returned: Vec<u64>,
+    /// How many are being given back by the call under way.
+    returning: usize,
     left: Vec<u32>,
     hold: Option<Moment>,
     tickets: usize,
@@ -184,6 +188,7 @@ impl Mirror {
             grants: VecDeque::new(),
             lent: SmallVec::new(),
             returned: Vec::new(),
+            returning: 0,
             left: Vec::new(),
             hold: None,
             tickets: 0,
@@ -215,6 +220,11 @@ impl Mirror {
     /// How many are in the line before one who comes now.
     pub(super) fn ahead(&self) -> usize {
         self.length.saturating_add(self.wanting())
+    }
+
+    /// How many slots are given back that no answer has told of yet.
+    pub(super) fn returning(&self) -> usize {
+        self.returning.saturating_add(self.returned.len())
     }
 
     /// How many are in the line, all instances together.
@@ -282,12 +292,12 @@ impl Mirror {
 
     /// The slot of `number` will not be used by the one who had it: where someone
     /// is `wanted` it may still be in time for another.
-    pub(super) fn give_back(&mut self, number: u64, wanted: bool, now: Moment) {
+    pub(super) fn give_back(&mut self, pace: &Pace, number: u64, wanted: bool, now: Moment) {
         let Some(found) = self.lent.iter().position(|grant| grant.number == number) else {
             return;
         };
         let grant = self.lent.remove(found);
-        if wanted && now.since(grant.slot) <= LATEST {
+        if wanted && now.since(grant.slot) <= latest(pace) {
             self.grants.push_front(grant);
         } else {
             self.returned.push(number);
@@ -303,14 +313,14 @@ impl Mirror {
     }
 
     /// The slot that is due, if it is not too late for it.
-    pub(super) fn take(&mut self, now: Moment, has_line: bool) -> Option<Grant> {
+    pub(super) fn take(&mut self, pace: &Pace, now: Moment) -> Option<Grant> {
         while let Some(grant) = self.grants.front().copied() {
             if grant.slot > now {
                 return None;
             }
             self.grants.pop_front();
             // Where nobody waits a slot is only leave to pass.
-            if !has_line || now.since(grant.slot) <= LATEST {
+            if !pace.has_line() || now.since(grant.slot) <= latest(pace) {
                 self.misses = 0;
                 self.lent.push(grant);
                 return Some(grant);
@@ -422,6 +432,7 @@ impl Mirror {
     pub(super) fn call(
         &mut self,
         number: u64,
+        pace: &Pace,
         reach: &Reach,
         now: Moment,
         (ready, aside): (usize, usize),
@@ -449,6 +460,7 @@ impl Mirror {
             });
         }
         let held = self.held(ready);
+        self.returning = self.returned.len();
         let call = Call {
             known: self.known,
             owed: self.owed.take(),
@@ -456,7 +468,7 @@ impl Mirror {
             aside,
             has_tickets: held > 0 || aside > 0 || self.tickets > 0,
             at_tail: self.misses >= TOO_OFTEN,
-            needs_lead: self.misses > 0 || reach.round_trip > LATEST,
+            needs_lead: self.misses > 0 || reach.round_trip > latest(pace),
             returned: std::mem::take(&mut self.returned),
             left: std::mem::take(&mut self.left),
             wanted,
@@ -504,6 +516,7 @@ impl Mirror {
         let ghosts = std::mem::take(&mut self.ghosts_asked);
         let counted = answer.joined.get(asked.len()).copied().unwrap_or(ghosts);
         placed.ghosts_refused = ghosts.saturating_sub(counted);
+        self.returning = 0;
         self.known = Some(answer.known);
         self.length = answer.length;
         self.tickets = answer.tickets;
@@ -521,6 +534,7 @@ impl Mirror {
         self.attached = false;
         // A call that was not answered may have been heard all the same.
         let unsure = self.flying.take().is_some();
+        self.returning = 0;
         self.tickets = self.tickets.max(usize::from(unsure));
         self.asked = SmallVec::new();
         self.ghosts = 0;
@@ -554,6 +568,11 @@ impl Mirror {
     fn in_call(&self) -> usize {
         self.asked.iter().map(|run| run.count as usize).sum()
     }
+}
+
+fn latest(pace: &Pace) -> Duration {
+    let quarter = pace.interval().checked_div(4).unwrap_or_default();
+    LATEST.max(quarter.min(SLOW))
 }
 
 /// The slower the rate, the less there is to gather.

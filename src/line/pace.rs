@@ -185,12 +185,25 @@ impl Pace {
         }
     }
 
+    /// Whether nobody waits at this pace.
+    pub const fn is_open(&self) -> bool {
+        self.delay == u32::MAX
+    }
+
     /// The slot after `count` others.
     pub(super) fn slot_after(&self, next: Slot, count: usize) -> Moment {
         let slot = self
             .ticks(next)
             .saturating_add(self.intervals(count as u64));
         self.slot(slot).at()
+    }
+
+    /// The slot that would be next had `count` never been used.
+    pub(super) fn slot_before(&self, next: Slot, count: usize) -> Slot {
+        let before = self
+            .ticks(next)
+            .saturating_sub(self.intervals(count as u64));
+        if count == 0 { next } else { self.slot(before) }
     }
 
     /// The slot at `at`.

@@ -123,14 +123,15 @@ impl<T> Bucket<T> {
         if due > now {
             return None;
         }
-        Some(mirror.call(number(), reach, now, (ready, aside)))
+        Some(mirror.call(number(), pace, reach, now, (ready, aside)))
     }
 
     /// The instant for which a timer must be set, for a slot or a call.
     pub fn arm_shared(&mut self, pace: &Pace, reach: &Reach) -> Option<Moment> {
         let line = self.line.as_ref()?;
-        let mirror = line.mirror.as_ref()?;
-        let call = mirror.call_at(pace, self.next, line.ready.len(), reach);
+        let ready = line.ready.len();
+        let mirror = line.mirror.as_ref();
+        let call = mirror.and_then(|mirror| mirror.call_at(pace, self.next, ready, reach));
         let due = self.due().into_iter().chain(call).min()?;
         self.arm_for(due)
     }
@@ -216,7 +217,7 @@ impl<T> Bucket<T> {
         if line.ready.is_empty() {
             return None;
         }
-        let grant = mirror.take(now, pace.has_line())?;
+        let grant = mirror.take(pace, now)?;
         let (ticket, waiter) = line.ready.pop_first()?;
         mirror.part(ticket);
         Some(Promise {
@@ -233,7 +234,7 @@ impl<T> Bucket<T> {
             && let Some(mirror) = &mut line.mirror
         {
             let wanted = pace.has_line() && !line.ready.is_empty();
-            mirror.give_back(number, wanted, now);
+            mirror.give_back(pace, number, wanted, now);
         }
         self.tidy(now);
     }

@@ -345,7 +345,8 @@ impl RedisStore {
     /// The next free slot that this instance came to by itself, on Redis's clock.
     fn owed(&self, call: &Call, part: usize) -> u64 {
         call.owed
-            .map_or(0, |owed| self.mapping(part).lock().there(owed))
+            .and_then(|owed| self.mapping(part).lock().there(owed))
+            .unwrap_or(0)
     }
 
     fn part(&self, name: BucketName<'_>) -> usize {

@@ -251,38 +251,55 @@ impl Model {
             if kept.hold > now {
                 kept.no_earlier(kept.hold - credit, idle_rest);
             }
-            let room = ((reach - kept.next) * ticks.of - kept.rest).div_euclid(ticks.each) + 1;
-            let mut due = (MOST as i128).min(room);
-            while due > 0
-                && let Some(owner) = self.line.pop_front()
-            {
-                let own = kept.own.get(&owner).and_then(|own| own.first());
-                if owner != me && own.is_some_and(|(_, slot)| *slot < now - SILENT) {
-                    let before = self.line.len();
-                    self.line.retain(|one| *one != owner);
-                    gone += before - self.line.len() + 1;
-                    continue;
-                }
-                due -= 1;
-                let mut slot = kept.next.max(now).max(kept.hold);
-                let lead = if call.needs_lead {
-                    now + micros(told.reach.lead)
+            let lead = now
+                + micros(if call.needs_lead {
+                    told.reach.lead
                 } else {
-                    0
-                };
-                if owner == me && slot < lead {
-                    slot = lead;
-                    kept.no_earlier(slot - credit, idle_rest);
+                    std::time::Duration::ZERO
+                });
+            let mut deferred = 0_usize;
+            let mut promised = 0;
+            loop {
+                if kept.next > reach || promised == MOST {
+                    break;
                 }
+                let mut slot = kept.next.max(now).max(kept.hold);
+                let owner = if deferred > 0 && slot >= lead {
+                    deferred -= 1;
+                    me
+                } else if let Some(owner) = self.line.pop_front() {
+                    let own = kept.own.get(&owner).and_then(|own| own.first());
+                    if owner == me && slot < lead {
+                        deferred += 1;
+                        continue;
+                    }
+                    if owner != me && own.is_some_and(|(_, slot)| *slot < now - SILENT) {
+                        let before = self.line.len();
+                        self.line.retain(|one| *one != owner);
+                        gone += before - self.line.len() + 1;
+                        continue;
+                    }
+                    owner
+                } else if deferred > 0 && lead <= reach {
+                    // Nobody else is left for the slots before.
+                    kept.no_earlier(lead - credit, idle_rest);
+                    slot = kept.next.max(lead).max(kept.hold);
+                    deferred -= 1;
+                    me
+                } else {
+                    break;
+                };
                 kept.set(kept.ticks(ticks) + ticks.each, ticks);
                 kept.number += 1;
                 kept.last = kept.number;
+                promised += 1;
                 if owner == me {
                     grants.push((kept.number, slot));
                 } else {
                     kept.own.entry(owner).or_default().push((kept.number, slot));
                 }
             }
+            (0..deferred).for_each(|_| self.line.push_front(me));
         }
         // Keep.
         kept.sent.insert(me, grants.clone());

@@ -48,10 +48,10 @@ impl Mapping {
         Moment::from_micros(u64::try_from(here).unwrap_or(0))
     }
 
-    /// What the store's clock says at `here`.
-    pub(super) fn there(&self, here: Moment) -> u64 {
+    /// What the store's clock says at `here`, if it has ever been heard.
+    pub(super) fn there(&self, here: Moment) -> Option<u64> {
         let theirs = signed(here.as_micros()).saturating_add(self.offset);
-        u64::try_from(theirs).unwrap_or(0)
+        self.is_set.then(|| u64::try_from(theirs).ok())?
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
             at(50_000),
             "a slow one teaches nothing"
         );
-        assert_eq!(mapping.there(at(50_000)), THERE + 50_000);
+        assert_eq!(mapping.there(at(50_000)), Some(THERE + 50_000));
     }
 
     #[test]
