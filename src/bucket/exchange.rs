@@ -116,22 +116,19 @@ impl Limiter {
                 }
                 return;
             }
-            Ok(None) => None,
-            Err(error) => Some(error),
+            Ok(None) => {
+                self.with_known(key, |bucket, now| bucket.say_again(number, now));
+                return self.flow(key);
+            }
+            Err(error) => error,
         };
-        self.unanswered(&policy, key, number, error.as_ref());
+        self.unanswered(&policy, key, number, &error);
     }
 
-    fn unanswered(
-        self: &Arc<Self>,
-        policy: &Policy,
-        key: KeyId,
-        number: u64,
-        error: Option<&StoreError>,
-    ) {
+    fn unanswered(self: &Arc<Self>, policy: &Policy, key: KeyId, number: u64, error: &StoreError) {
         let waited_for = self.with_known(key, |bucket, now| {
             let waited_for = bucket.is_calling(number);
-            if waited_for && error.is_none_or(|error| !error.is_outage()) {
+            if waited_for && !error.is_outage() {
                 bucket.retry(now.after(PENANCE));
             }
             waited_for
@@ -139,7 +136,7 @@ impl Limiter {
         if waited_for != Some(true) {
             return;
         }
-        if let Some(error) = error.filter(|error| !error.is_outage()) {
+        if !error.is_outage() {
             warn!(limit = %policy.name, key = %key, error = %error, "a bucket goes without the store");
         }
         self.align(policy, key);

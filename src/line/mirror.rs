@@ -495,6 +495,18 @@ impl Mirror {
         self.flying == Some(number)
     }
 
+    /// The call of this `number` was outrun by another: what is so is said anew.
+    pub(super) fn say_again(&mut self, number: u64, now: Moment) {
+        if self.lands(number) {
+            self.ghosts = self.ghosts.saturating_add(self.ghosts_asked);
+            self.ghosts_asked = 0;
+            self.asked = SmallVec::new();
+            self.newcomers.retain(|one| !one.gone);
+            self.fresh_since = (!self.newcomers.is_empty()).then_some(now);
+            self.must_ask = true;
+        }
+    }
+
     /// Takes in what the store answered.
     pub(super) fn answered(&mut self, answer: &Answer) -> Placed {
         let mut placed = Placed::default();

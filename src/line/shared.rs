@@ -169,6 +169,13 @@ impl<T> Bucket<T> {
             .is_some_and(|mirror| mirror.is_calling(number))
     }
 
+    /// The call of this `number` was outrun by another: what is so is said anew.
+    pub fn say_again(&mut self, number: u64, now: Moment) {
+        if let Some(mirror) = self.mirror_mut() {
+            mirror.say_again(number, now);
+        }
+    }
+
     /// The store answers others, but not for this bucket: until `when` it goes by itself.
     pub fn retry(&mut self, when: Moment) {
         if let Some(mirror) = self.mirror_mut() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use redis::{ErrorKind, RedisError, Script, ServerErrorKind};
 use tokio::runtime::Handle;
@@ -97,7 +97,7 @@ pub struct RedisStore {
     config: RedisConfig,
     names: Names,
     link: Link,
-    connection: ArcSwapOption<Connection>,
+    way: watch::Sender<Way>,
     clock: Clock,
     scripts: Scripts,
     calls: AtomicU64,
@@ -113,6 +113,17 @@ pub struct RedisStore {
     metrics: StoreMetrics,
     /// Where calls run that begin outside of any runtime.
     runtime: Handle,
+}
+
+/// How Redis is reached at present.
+#[derive(Clone, Debug)]
+enum Way {
+    /// It may be in a moment.
+    Connecting,
+    /// By the `nth` connection.
+    Up(u64, Connection),
+    /// Not at all.
+    Away,
 }
 
 #[derive(Debug)]
@@ -139,7 +150,7 @@ impl RedisStore {
             me: new_id(),
             names: Names::new(&config.prefix),
             link: Link::new(config.clone()),
-            connection: ArcSwapOption::empty(),
+            way: watch::Sender::new(Way::Connecting),
             clock,
             scripts: Scripts {
                 leaky_bucket: Script::new(include_str!("../../lua/leaky_bucket.lua")),
@@ -304,17 +315,49 @@ impl RedisStore {
         answer
     }
 
-    /// Runs a script in the time that a call may take.
+    /// Runs a script in the time that a call may take; once more where the connection
+    /// broke meanwhile: no call does harm that comes twice.
     async fn invoke<T: redis::FromRedisValue>(
         &self,
         script: &redis::ScriptInvocation<'_>,
     ) -> Result<T, StoreError> {
-        let connection = self.connection.load_full().ok_or(StoreError::Away)?;
-        let mut connection = Connection::clone(&connection);
-        tokio::time::timeout(self.config.timeout, connection.invoke(script))
+        let invoked = async {
+            let (nth, mut connection) = self.connection().await?;
+            let broken = match connection.invoke(script).await.map_err(StoreError::from) {
+                Err(error) if error.is_broken() && !connection.heals() => error,
+                other => return other,
+            };
+            self.leave(nth);
+            let (_, mut connection) = self.connection().await.map_err(|_away| broken)?;
+            Ok(connection.invoke(script).await?)
+        };
+        tokio::time::timeout(self.config.timeout, invoked)
             .await
             .map_err(|_elapsed| StoreError::Timeout)?
-            .map_err(StoreError::from)
+    }
+
+    /// The connection, as soon as there is one.
+    async fn connection(&self) -> Result<(u64, Connection), StoreError> {
+        let mut way = self.way.subscribe();
+        let known = way.wait_for(|way| !matches!(way, Way::Connecting)).await;
+        match known.as_deref() {
+            Ok(Way::Up(nth, connection)) => Ok((*nth, connection.clone())),
+            Ok(Way::Connecting | Way::Away) | Err(_) => Err(StoreError::Away),
+        }
+    }
+
+    /// The `nth` connection is of no use any more.
+    fn leave(&self, nth: u64) {
+        let left = self.way.send_if_modified(|way| {
+            let is_it = matches!(way, Way::Up(present, _) if *present == nth);
+            if is_it {
+                *way = Way::Connecting;
+            }
+            is_it
+        });
+        if left {
+            self.look.notify_one();
+        }
     }
 
     /// The server of this part of the keys does not answer as it should.
@@ -384,6 +427,14 @@ impl StoreError {
                     _
                 ) | (_, Some("WRONGTYPE"))
             ),
+        }
+    }
+
+    /// Whether the connection broke.
+    fn is_broken(&self) -> bool {
+        match self {
+            Self::Away | Self::Timeout | Self::Reply => false,
+            Self::Redis(error) => error.is_io_error() || error.is_connection_dropped(),
         }
     }
 

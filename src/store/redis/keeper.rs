@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::link::{Connection, News};
 use super::roll::Roll;
-use super::{RedisStore, StoreError, StoreNews};
+use super::{RedisStore, StoreError, StoreNews, Topology, Way};
 use crate::key::KeyId;
 use crate::metrics::StoreScript;
 
@@ -28,10 +28,12 @@ const PROBE: Duration = Duration::from_millis(100);
 impl RedisStore {
     /// Keeps the store connected, forever.
     pub async fn run(self: Arc<Self>) {
-        loop {
-            match self.connect().await {
-                Ok(()) => self.keep().await,
+        for nth in 0.. {
+            match self.connect(nth).await {
+                Ok(()) => self.keep(nth).await,
                 Err(error) => {
+                    self.way.send_replace(Way::Away);
+                    self.is_up.send_replace(false);
                     self.lost(0, &self.names.instances(), &error);
                     tokio::time::sleep(PROBE).await;
                 }
@@ -50,33 +52,29 @@ impl RedisStore {
     pub async fn farewell(&self) {
         let mut forget = redis::cmd("ZREM");
         forget.arg(self.names.instances()).arg(&self.me);
-        if let Some(connection) = self.connection.load_full() {
-            let mut connection = Connection::clone(&connection);
-            let said = connection.query::<i64>(&forget);
-            // Unheard, it is taken for dead a moment later.
-            let _unheard = tokio::time::timeout(self.config.timeout, said).await;
-        }
+        let said = async {
+            let (_, mut connection) = self.connection().await?;
+            Ok::<i64, StoreError>(connection.query(&forget).await?)
+        };
+        // Unheard, it is taken for dead a moment later.
+        let _unheard = tokio::time::timeout(self.config.timeout, said).await;
     }
 
-    async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
+    async fn connect(self: &Arc<Self>, nth: u64) -> Result<(), StoreError> {
         let store = Arc::downgrade(self);
         let hear = move |news| {
             if let Some(store) = store.upgrade() {
-                store.hear(news);
+                store.hear(nth, news);
             }
         };
         let channel = self.names.channel();
         let connection = self.link.connect(&channel, hear).await?;
-        self.connection.store(Some(Arc::new(connection)));
-        if let Err(error) = self.beat().await {
-            self.connection.store(None);
-            return Err(error);
-        }
-        Ok(())
+        self.way.send_replace(Way::Up(nth, connection));
+        self.beat().await.inspect_err(|_error| self.leave(nth))
     }
 
-    /// Looks after a connection until it is of no use.
-    async fn keep(&self) {
+    /// Looks after the `nth` connection until it is of no use.
+    async fn keep(&self, nth: u64) {
         self.is_up.send_replace(true);
         self.found(0);
         // Whatever was said while nobody listened is asked for anew.
@@ -92,8 +90,8 @@ impl RedisStore {
                 () = tokio::time::sleep(pause) => (),
                 () = self.look.notified() => (),
             }
-            let Some(connection) = self.connection.load_full() else {
-                break;
+            let Way::Up(_, connection) = self.way.borrow().clone() else {
+                return;
             };
             let tries = self.breakers.any_open();
             if tries || beaten.elapsed() >= BEAT {
@@ -101,7 +99,7 @@ impl RedisStore {
                 if let Err(error) = self.beat().await {
                     self.lost(0, &self.names.instances(), &error);
                     if !connection.heals() || error.ends_connection() {
-                        break;
+                        return self.leave(nth);
                     }
                 } else if !connection.heals() {
                     self.found(0);
@@ -115,10 +113,6 @@ impl RedisStore {
                 tokio::time::sleep(PROBE).await;
             }
         }
-        self.connection.store(None);
-        self.is_up.send_replace(false);
-        self.lost(0, &self.names.instances(), &StoreError::Away);
-        self.changed();
     }
 
     /// Tries each server of a cluster that failed, by writing to it.
@@ -169,9 +163,11 @@ impl RedisStore {
         }
     }
 
-    fn hear(&self, news: News) {
+    fn hear(&self, nth: u64, news: News) {
         match news {
-            News::Gone => self.look.notify_one(),
+            // A cluster's connection heals, but may have missed something.
+            News::Gone if self.config.topology == Topology::Cluster => self.changed(),
+            News::Gone => self.leave(nth),
             News::Message(text) => {
                 let told = text.split_once(' ').and_then(|(line, count)| {
                     let (limit, key) = line.rsplit_once(':')?;

@@ -108,7 +108,7 @@ impl Link {
     fn cluster(&self) -> RedisResult<ClusterClientBuilder> {
         let infos = self.infos()?;
         let mut builder = ClusterClient::builder(infos)
-            .retries(0)
+            .retries(3)
             .connection_timeout(CONNECT)
             .response_timeout(CONNECT)
             .use_protocol(ProtocolVersion::RESP3)
