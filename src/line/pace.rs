@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use crate::units::{Human, Interval, Moment, Rate, whole_seconds};
 
-/// How late a slot may be used and still count as on time. Later than this it
-/// is gone, so that a stalled process does not make up for lost time.
+/// How late a slot may be used, at most, and still count as on time. Later than
+/// this it is gone, so that a stalled process does not make up for lost time.
 pub const TOLERANCE: Duration = Duration::from_millis(2);
+
+/// As much is allowed at any rate: a wake-up on a busy machine comes so late.
+const LEAST_TOLERANCE: Duration = Duration::from_micros(500);
 
 /// How early, at most, a limit without places lets a request go: clients that
 /// keep its pace to the dot still arrive a hair before their slot.
@@ -310,10 +313,10 @@ impl Pace {
     }
 
     /// Uses the slot `next` at `now` for one who waited. A slot that came no
-    /// later than [`TOLERANCE`] keeps the grid, so that late wake-ups do not add
+    /// later than is tolerated keeps the grid, so that late wake-ups do not add
     /// up; what came later than that is gone.
     pub(super) fn take_in_turn(&self, next: Slot, now: Moment) -> Taken {
-        let kept = self.floor(now).saturating_sub(self.duration(TOLERANCE));
+        let kept = self.floor(now).saturating_sub(self.tolerance());
         let due = self.ticks(next);
         let missed = kept
             .saturating_sub(due)
@@ -334,6 +337,13 @@ impl Pace {
             let half = self.interval.ticks().checked_div(2).unwrap_or(0);
             half.min(self.duration(HAIR))
         }
+    }
+
+    /// Two intervals, within bounds: whatever the rate, a late wake-up is made up
+    /// for without a crowd.
+    fn tolerance(&self) -> u128 {
+        self.intervals(2)
+            .clamp(self.duration(LEAST_TOLERANCE), self.duration(TOLERANCE))
     }
 
     /// The earliest that `next` counts from: `delay` intervals of idle credit.

@@ -21,7 +21,7 @@ const ANYTHING: Mood = Mood {
 fn leeway(scene: &Scene) -> i128 {
     let limit = scene.policy.limit;
     if limit.has_line() {
-        limit.ticks(TOLERANCE) + limit.requests
+        limit.tolerance() + limit.requests
     } else {
         limit.patience()
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::line::{Crowded, Remaining, Verdict};
 use crate::units::Moment;
 
-/// How late a slot may be used and keep the grid.
+/// How late a slot may be used, at most, and keep the grid.
 pub(super) const TOLERANCE: Duration = Duration::from_millis(2);
 
 /// A limit as it is written: `requests` in every `micros` microseconds.
@@ -58,6 +58,13 @@ pub(super) struct Model {
 }
 
 impl Limit {
+    /// How late a slot may be used and keep the grid: two intervals, but half a
+    /// millisecond at least and two at most.
+    pub(super) fn tolerance(&self) -> i128 {
+        let least = self.ticks(Duration::from_micros(500));
+        (2 * self.micros).clamp(least, self.ticks(TOLERANCE))
+    }
+
     pub(super) fn has_line(self) -> bool {
         self.burst > self.delay
     }
@@ -260,11 +267,7 @@ impl Model {
     fn after(&self, next: i128, exit: &Exit) -> i128 {
         let limit = self.limit;
         let floor = limit.clock(exit.at) - limit.credit();
-        let late = if exit.waited {
-            limit.ticks(TOLERANCE)
-        } else {
-            0
-        };
+        let late = if exit.waited { limit.tolerance() } else { 0 };
         limit.micros + next.max(floor - late)
     }
 }
