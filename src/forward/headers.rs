@@ -36,18 +36,20 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
 /// spellings that some upstreams take for the same.
 fn is_forwarded(name: &HeaderName) -> bool {
     let name = name.as_str();
-    name.len() >= "forwarded".len()
-        && (name == "forwarded"
-            || [
-                "x-forwarded",
-                "x_forwarded",
-                "x-real-ip",
-                "x_real_ip",
-                "x-real_ip",
-                "x_real-ip",
-            ]
-            .iter()
-            .any(|prefix| name.starts_with(prefix)))
+    match name.as_bytes() {
+        [b'f', ..] => name == "forwarded",
+        [b'x', ..] => [
+            "x-forwarded",
+            "x_forwarded",
+            "x-real-ip",
+            "x_real_ip",
+            "x-real_ip",
+            "x_real-ip",
+        ]
+        .iter()
+        .any(|prefix| name.starts_with(prefix)),
+        _ => false,
+    }
 }
 
 /// From where a request came to weir.

@@ -1,7 +1,7 @@
 //! How is a key written in the config, and read off a request?
 
 use std::borrow::Cow;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use http::{HeaderMap, HeaderName, Method, header};
@@ -125,9 +125,10 @@ impl Source {
     fn value<'a>(&self, facts: &Facts<'a>, ipv6_prefix: u8) -> Option<Cow<'a, [u8]>> {
         let present = |text: &'a str| (!text.is_empty()).then_some(Cow::Borrowed(text.as_bytes()));
         match self {
-            Self::Ip => Some(Cow::Owned(
-                network(facts.ip, ipv6_prefix).to_string().into_bytes(),
-            )),
+            Self::Ip => Some(Cow::Owned(match network(facts.ip, ipv6_prefix) {
+                IpAddr::V4(ip) => dotted(ip),
+                IpAddr::V6(ip) => ip.to_string().into_bytes(),
+            })),
             Self::Host => present(facts.host),
             Self::Method => present(facts.method.as_str()),
             Self::Route => present(facts.route),
@@ -169,6 +170,18 @@ fn decoded(text: &str) -> Cow<'_, [u8]> {
     } else {
         percent_decode_str(text).into()
     }
+}
+
+/// An address as `to_string` has it, in a fifth of the time.
+fn dotted(ip: Ipv4Addr) -> Vec<u8> {
+    let mut text = Vec::with_capacity("255.255.255.255".len());
+    for byte in ip.octets() {
+        if !text.is_empty() {
+            text.push(b'.');
+        }
+        text.extend_from_slice(itoa::Buffer::new().format(byte).as_bytes());
+    }
+    text
 }
 
 fn network(ip: IpAddr, ipv6_prefix: u8) -> IpAddr {

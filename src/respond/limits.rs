@@ -1,9 +1,9 @@
 //! What does a client learn of its limits? (draft-ietf-httpapi-ratelimit-headers-11)
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use smallvec::SmallVec;
 
 use crate::bucket::Claim;
 use crate::line::{Pace, Remaining};
@@ -18,12 +18,16 @@ static LEGACY: [HeaderName; 3] = [
 ];
 
 /// The `RateLimit` fields of a request's limits, as they stand now.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LimitFields {
-    policies: String,
-    limits: String,
+    policies: Text,
+    limits: Text,
     tightest: Option<Tightest>,
 }
+
+/// A field's value as it is put together: every answer has two, so it is done
+/// without the machinery of `format!`.
+type Text = SmallVec<[u8; 96]>;
 
 #[derive(Clone, Copy, Debug)]
 struct Tightest {
@@ -35,11 +39,7 @@ struct Tightest {
 impl LimitFields {
     /// The fields of all limits that a request falls under, dry runs apart.
     pub fn of(claims: &[Claim], max_wait: Option<Duration>) -> Self {
-        let mut fields = Self {
-            policies: String::new(),
-            limits: String::new(),
-            tightest: None,
-        };
+        let mut fields = Self::default();
         for claim in claims.iter().filter(|claim| !claim.limiter.is_dry_run()) {
             let policy = claim.limiter.policy();
             let remaining = claim.limiter.remaining(claim.key, max_wait);
@@ -55,10 +55,12 @@ impl LimitFields {
         } else {
             ceil_seconds(left.idle_in)
         };
-        let comma = if self.limits.is_empty() { "" } else { ", " };
-        // A limit's name is of letters that need no escape. A String takes all.
-        let _infallible = write!(self.policies, "{comma}\"{name}\";q={quota};w={window}");
-        let _infallible = write!(self.limits, "{comma}\"{name}\";r={};t={reset}", left.admits);
+        add_item(&mut self.policies, name, [(";q=", quota), (";w=", window)]);
+        add_item(
+            &mut self.limits,
+            name,
+            [(";r=", left.admits), (";t=", reset)],
+        );
         let this = Tightest {
             quota,
             remaining: left.admits,
@@ -77,13 +79,14 @@ impl LimitFields {
         if self.limits.is_empty() {
             return;
         }
-        let mut append = |name: &HeaderName, value: String| {
-            if let Ok(value) = HeaderValue::try_from(value) {
+        for (name, value) in [
+            (&RATELIMIT_POLICY, &self.policies),
+            (&RATELIMIT, &self.limits),
+        ] {
+            if let Ok(value) = HeaderValue::from_bytes(value) {
                 headers.append(name, value);
             }
-        };
-        append(&RATELIMIT_POLICY, self.policies);
-        append(&RATELIMIT, self.limits);
+        }
         if let Some(tightest) = self.tightest.filter(|_| legacy) {
             tightest.write(headers);
         }
@@ -110,6 +113,20 @@ impl Tightest {
     }
 }
 
+/// Adds `"name";q=1;w=1` to a list. A limit's name is of letters that need no escape.
+fn add_item(list: &mut Text, name: &str, parameters: [(&str, u64); 2]) {
+    if !list.is_empty() {
+        list.extend_from_slice(b", ");
+    }
+    list.push(b'"');
+    list.extend_from_slice(name.as_bytes());
+    list.push(b'"');
+    for (parameter, number) in parameters {
+        list.extend_from_slice(parameter.as_bytes());
+        list.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    }
+}
+
 /// How many requests in how many seconds a pace comes to.
 fn quota(pace: &Pace) -> (u64, u64) {
     let window = pace.window();
@@ -130,13 +147,10 @@ mod tests {
 
     fn fields(rate: &str, burst: u32, left: Remaining) -> (String, String) {
         let pace = Pace::new(rate.parse().expect(rate), burst, 0).expect("a pace");
-        let mut fields = LimitFields {
-            policies: String::new(),
-            limits: String::new(),
-            tightest: None,
-        };
+        let mut fields = LimitFields::default();
         fields.add("per_client", &pace, left);
-        (fields.policies, fields.limits)
+        let text = |text: Text| String::from_utf8(text.to_vec()).expect("text");
+        (text(fields.policies), text(fields.limits))
     }
 
     fn left(admits: u64, free_millis: u64, idle_millis: u64) -> Remaining {
@@ -205,8 +219,8 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("ratelimit", HeaderValue::from_static("\"up\";r=1;t=9"));
         let mine = LimitFields {
-            policies: "\"a\";q=1;w=1".to_owned(),
-            limits: "\"a\";r=1;t=1".to_owned(),
+            policies: Text::from_slice(b"\"a\";q=1;w=1"),
+            limits: Text::from_slice(b"\"a\";r=1;t=1"),
             tightest: None,
         };
         mine.write(&mut headers, false);
