@@ -9,8 +9,10 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Context;
 use std::time::Duration;
 
+use futures_util::task::AtomicWaker;
 use http::HeaderValue;
 use socket2::SockRef;
 use tokio::io::Interest;
@@ -51,6 +53,9 @@ pub struct Peer {
     more: Notify,
     /// For the next byte that the client takes.
     write: Deadline,
+    dismissed: AtomicBool,
+    /// Told once it is dismissed.
+    task: AtomicWaker,
 }
 
 impl Peer {
@@ -69,6 +74,8 @@ impl Peer {
             has_more: AtomicBool::new(false),
             more: Notify::new(),
             write: Deadline::default(),
+            dismissed: AtomicBool::new(false),
+            task: AtomicWaker::new(),
         };
         peer.request.set(timeouts.idle);
         Arc::new(peer)
@@ -121,6 +128,18 @@ impl Peer {
     pub fn cut(&self) {
         // One that is gone already needs no cutting.
         let _gone = SockRef::from(&self.socket).shutdown(std::net::Shutdown::Both);
+    }
+
+    /// Takes no more requests from it: the instance drains.
+    pub fn dismiss(&self) {
+        self.dismissed.store(true, Ordering::SeqCst);
+        self.task.wake();
+    }
+
+    /// Whether no more requests are taken; where some are, the task learns of it.
+    pub fn is_dismissed(&self, cx: &Context<'_>) -> bool {
+        self.task.register(cx.waker());
+        self.dismissed.load(Ordering::SeqCst)
     }
 
     /// Whether bytes came behind the request's head, a body's or the next one's.

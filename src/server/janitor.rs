@@ -67,6 +67,13 @@ impl Janitor {
         self.0.lock().push(Arc::downgrade(peer));
     }
 
+    /// Tells all that no more is taken than what they have asked.
+    pub(super) fn dismiss(&self) {
+        for peer in self.0.lock().iter().filter_map(Weak::upgrade) {
+            peer.dismiss();
+        }
+    }
+
     /// Cuts those who made no progress for too long, forever.
     pub(super) async fn run(&self, connections: &Connections) {
         let mut rounds = tokio::time::interval(ROUND);

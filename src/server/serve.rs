@@ -1,6 +1,7 @@
 //! How does one runtime serve its share of the connections?
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -11,9 +12,9 @@ use futures_util::FutureExt as _;
 use http::{Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 use hyper::body::Incoming;
+use hyper::server::conn::http1::Builder;
 use hyper::service::{Service as HttpService, service_fn};
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto::Builder;
+use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tower_service::Service as _;
@@ -65,14 +66,17 @@ pub(super) struct House {
 }
 
 /// Accepts connections until the instance drains. Those that are open then are
-/// served on.
+/// served on to the end of what was asked.
 pub(super) async fn accept(listener: TcpListener, house: House) -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let mut draining = house.draining.clone();
     loop {
         let accepted = tokio::select! {
             biased;
-            _ended = draining.wait_for(|draining| *draining) => return Ok(()),
+            _ended = draining.wait_for(|draining| *draining) => {
+                house.janitor.dismiss();
+                return Ok(());
+            }
             accepted = listener.accept() => accepted,
         };
         match accepted {
@@ -97,7 +101,7 @@ fn welcome(socket: TcpStream, address: SocketAddr, house: &House) {
     house.janitor.watch(&peer);
     let house = house.clone();
     tokio::spawn(async move {
-        if let Err(ended) = converse(peer, house).await {
+        if let Err(ended) = converse(peer, &house).await {
             debug!(error = %ended, "a connection broke");
         }
         drop(open);
@@ -105,45 +109,41 @@ fn welcome(socket: TcpStream, address: SocketAddr, house: &House) {
 }
 
 /// Serves one connection to its end.
-async fn converse(peer: Arc<Peer>, house: House) -> Result<(), BoxError> {
+async fn converse(peer: Arc<Peer>, house: &House) -> hyper::Result<()> {
     let asking = Arc::clone(&peer);
     match &house.service {
         Service::Proxy(worker) => {
             let service = |request| {
                 proxy(Arc::clone(worker), Arc::clone(&asking), request).map(Ok::<_, Infallible>)
             };
-            drive(peer, &house, service_fn(service)).await
+            drive(peer, house, service_fn(service)).await
         }
         Service::Pages(router) => {
             let service = |request: Request<Incoming>| router.clone().call(request.map(Body::new));
-            drive(peer, &house, service_fn(service)).await
+            drive(peer, house, service_fn(service)).await
         }
     }
 }
 
-async fn drive<S, B>(peer: Arc<Peer>, house: &House, service: S) -> Result<(), BoxError>
+/// Drives a connection to its end, which comes soon once the instance drains.
+async fn drive<S, B>(peer: Arc<Peer>, house: &House, service: S) -> hyper::Result<()>
 where
-    S: HttpService<
-            Request<Incoming>,
-            Response = Response<B>,
-            Error: Into<BoxError>,
-            Future: Send + 'static,
-        >,
-    B: HttpBody<Data: Send, Error: Into<BoxError>> + Send + 'static,
+    S: HttpService<Request<Incoming>, Response = Response<B>, Error: Into<BoxError>>,
+    B: HttpBody<Error: Into<BoxError>> + 'static,
 {
-    let mut builder = Builder::new(TokioExecutor::new()).http1_only();
-    builder
-        .http1()
+    let stream = TokioIo::new(Stream::new(Arc::clone(&peer)));
+    let connection = Builder::new()
         .max_buf_size(house.max_header_bytes)
-        .half_close(false);
-    let connection = builder.serve_connection(TokioIo::new(Stream::new(peer)), service);
+        .half_close(false)
+        .serve_connection(stream, service);
     tokio::pin!(connection);
-    let mut draining = house.draining.clone();
-    tokio::select! {
-        biased;
-        _drain = draining.wait_for(|draining| *draining) => (),
-        ended = connection.as_mut() => return ended,
-    }
-    connection.as_mut().graceful_shutdown();
-    connection.await
+    let mut leaves = false;
+    poll_fn(|cx| {
+        if !leaves && peer.is_dismissed(cx) {
+            leaves = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        connection.as_mut().poll(cx)
+    })
+    .await
 }
