@@ -7,6 +7,7 @@ mod fault;
 mod head;
 mod headers;
 mod health;
+mod patience;
 mod pool;
 mod target;
 mod tls;

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use http::Response;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tokio::time::{Instant, Sleep};
 
 use super::client::Answer;
+use super::patience::Patience;
 use super::pool::Lease;
 use crate::bucket::Permit;
 
@@ -54,42 +54,6 @@ impl Upload {
     /// Whether the client's body made no progress for too long.
     pub(super) fn is_stalled(&self) -> bool {
         self.ended.load(Ordering::Relaxed) == STALLED
-    }
-}
-
-/// Ends a wait that lasts too long. Its timer is made with the first wait.
-#[derive(Debug)]
-struct Patience {
-    most: Duration,
-    sleep: Option<Pin<Box<Sleep>>>,
-    waiting: bool,
-}
-
-impl Patience {
-    const fn new(most: Duration) -> Self {
-        Self {
-            most,
-            sleep: None,
-            waiting: false,
-        }
-    }
-
-    /// Something came: the next wait begins anew.
-    fn moved(&mut self) {
-        self.waiting = false;
-    }
-
-    /// Nothing came: ready once that has lasted too long.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let most = self.most;
-        let sleep = self
-            .sleep
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(most)));
-        if !self.waiting {
-            self.waiting = true;
-            sleep.as_mut().reset(Instant::now() + most);
-        }
-        sleep.as_mut().poll(cx)
     }
 }
 
@@ -156,7 +120,7 @@ where
             Poll::Pending => {
                 ready!(this.patience.poll(cx));
                 this.tell(|upload| upload.ended.store(STALLED, Ordering::Relaxed));
-                Poll::Ready(Some(Err(BodyError::Stalled(this.patience.most))))
+                Poll::Ready(Some(Err(BodyError::Stalled(this.patience.most()))))
             }
         }
     }
@@ -175,21 +139,13 @@ where
 #[derive(Debug)]
 pub struct AnswerBody<B> {
     body: Incoming,
-    patience: Patience,
     held: Option<(Permit, Lease<RequestBody<B>>)>,
 }
 
 impl<B: Send + 'static> AnswerBody<B> {
-    /// A body that may stand still for `most`.
-    pub(super) fn new(
-        body: Incoming,
-        most: Duration,
-        permit: Permit,
-        lease: Lease<RequestBody<B>>,
-    ) -> Self {
+    pub(super) fn new(body: Incoming, permit: Permit, lease: Lease<RequestBody<B>>) -> Self {
         let mut answer = Self {
             body,
-            patience: Patience::new(most),
             held: Some((permit, lease)),
         };
         if answer.body.is_end_stream() {
@@ -215,15 +171,17 @@ impl<B: Send + Unpin + 'static> Body for AnswerBody<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        let frame = match Pin::new(&mut this.body).poll_frame(cx) {
-            Poll::Ready(frame) => frame,
-            Poll::Pending => {
-                ready!(this.patience.poll(cx));
+        let polled = Pin::new(&mut this.body).poll_frame(cx);
+        if let Some((_permit, lease)) = &mut this.held {
+            if polled.is_pending() {
+                ready!(lease.patience.poll(cx));
+                let most = lease.patience.most();
                 this.held = None;
-                return Poll::Ready(Some(Err(BodyError::Stalled(this.patience.most))));
+                return Poll::Ready(Some(Err(BodyError::Stalled(most))));
             }
-        };
-        this.patience.moved();
+            lease.patience.moved();
+        }
+        let frame = ready!(polled);
         match &frame {
             Some(Err(_broken)) => this.held = None,
             None => this.ended(),
@@ -243,10 +201,10 @@ impl<B: Send + Unpin + 'static> Body for AnswerBody<B> {
 }
 
 impl<B: Send + 'static> Answer<B> {
-    /// The answer as it goes to the client; its body may stand still for `most`.
-    pub fn with(self, most: Duration, permit: Permit) -> Response<AnswerBody<B>> {
+    /// The answer as it goes to the client.
+    pub fn with(self, permit: Permit) -> Response<AnswerBody<B>> {
         let lease = self.lease;
         self.response
-            .map(|body| AnswerBody::new(body, most, permit, lease))
+            .map(|body| AnswerBody::new(body, permit, lease))
     }
 }

@@ -1,6 +1,8 @@
 //! How is a request sent, once, and its answer awaited?
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Poll, ready};
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -13,6 +15,7 @@ use hyper::client::conn::http1;
 use super::body::{RequestBody, Upload};
 use super::connect::{ConnectError, Connector};
 use super::fault::{Fault, FaultKind};
+use super::patience::Patience;
 use super::pool::{Lease, Pool};
 use super::target::{ServerTarget, Target, TargetKind};
 use super::tls::TlsError;
@@ -111,32 +114,12 @@ impl<B: RequestBytes> Client<B> {
                 None => (self.connect().await?, true),
             };
             let sent = lease.sender.try_send_request(request);
-            match self.answered(sent, upload).await? {
+            match answered(sent, &mut lease.patience, upload).await? {
                 Ok(response) => return Ok(Answer { response, lease }),
                 Err(mut unsent) => match unsent.take_message() {
                     Some(again) if !fresh => request = again,
                     message => return Err(broken(unsent.into_error(), message.is_none(), upload)),
                 },
-            }
-        }
-    }
-
-    /// Awaits an answer as long as something moves.
-    async fn answered<T>(
-        &self,
-        answer: impl Future<Output = T>,
-        upload: Option<&Upload>,
-    ) -> Result<T, Fault> {
-        tokio::pin!(answer);
-        loop {
-            tokio::select! {
-                biased;
-                answer = &mut answer => return Ok(answer),
-                () = tokio::time::sleep(self.target.timeout) => {
-                    if !upload.is_some_and(Upload::moved) {
-                        return Err(Fault { kind: FaultKind::TooSlow, may_have_seen: true, cause: None });
-                    }
-                }
             }
         }
     }
@@ -162,8 +145,31 @@ impl<B: RequestBytes> Client<B> {
             // What goes wrong is told to the request that it goes wrong for.
             let _ended = connection.await;
         });
-        Ok(self.pool.lease(sender))
+        Ok(self.pool.lease(sender, Patience::new(self.target.timeout)))
     }
+}
+
+/// Awaits an answer as long as something moves.
+async fn answered<T>(
+    answer: impl Future<Output = T>,
+    patience: &mut Patience,
+    upload: Option<&Upload>,
+) -> Result<T, Fault> {
+    tokio::pin!(answer);
+    poll_fn(|cx| {
+        loop {
+            if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
+                patience.moved();
+                return Poll::Ready(Ok(answer));
+            }
+            ready!(patience.poll(cx));
+            patience.moved();
+            if !upload.is_some_and(Upload::moved) {
+                return Poll::Ready(Err(Fault::too_slow()));
+            }
+        }
+    })
+    .await
 }
 
 fn broken(failed: hyper::Error, may_have_seen: bool, upload: Option<&Upload>) -> Fault {

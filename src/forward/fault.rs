@@ -43,6 +43,15 @@ impl Fault {
             cause: cause.map(Into::into),
         }
     }
+
+    /// The upstream has the request, and made no progress for too long.
+    pub(super) const fn too_slow() -> Self {
+        Self {
+            kind: FaultKind::TooSlow,
+            may_have_seen: true,
+            cause: None,
+        }
+    }
 }
 
 impl FaultKind {

@@ -8,6 +8,8 @@ use hyper::client::conn::http1::SendRequest;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::patience::Patience;
+
 /// How long an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(30);
 
@@ -19,6 +21,7 @@ pub(super) struct Pool<B>(Arc<Mutex<VecDeque<Idle<B>>>>);
 #[derive(Debug)]
 struct Idle<B> {
     sender: SendRequest<B>,
+    patience: Patience,
     since: Instant,
 }
 
@@ -27,6 +30,8 @@ struct Idle<B> {
 #[derive(Debug)]
 pub(super) struct Lease<B> {
     pub(super) sender: SendRequest<B>,
+    /// How long one waits for the upstream.
+    pub(super) patience: Patience,
     pool: Weak<Mutex<VecDeque<Idle<B>>>>,
 }
 
@@ -40,18 +45,19 @@ impl<B: Send + 'static> Pool<B> {
     /// An idle connection, where one is open.
     pub(super) fn take(&self) -> Option<Lease<B>> {
         let mut idle = self.0.lock();
-        while let Some(Idle { sender, since }) = idle.pop_back() {
-            if sender.is_ready() && since.elapsed() < IDLE {
-                return Some(self.lease(sender));
+        while let Some(unused) = idle.pop_back() {
+            if unused.sender.is_ready() && unused.since.elapsed() < IDLE {
+                return Some(self.lease(unused.sender, unused.patience));
             }
         }
         None
     }
 
     /// A connection that was just made.
-    pub(super) fn lease(&self, sender: SendRequest<B>) -> Lease<B> {
+    pub(super) fn lease(&self, sender: SendRequest<B>, patience: Patience) -> Lease<B> {
         Lease {
             sender,
+            patience,
             pool: Arc::downgrade(&self.0),
         }
     }
@@ -87,6 +93,7 @@ impl<B: Send + 'static> Lease<B> {
         if let Some(pool) = self.pool.upgrade() {
             pool.lock().push_back(Idle {
                 sender: self.sender,
+                patience: self.patience,
                 since: Instant::now(),
             });
         }

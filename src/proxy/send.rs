@@ -66,7 +66,7 @@ pub(super) async fn send(
         ));
     }
     hold(account, status, answer.response.headers());
-    let mut response = answer.with(target.timeout, permit);
+    let mut response = answer.with(permit);
     to_client(response.headers_mut());
     *response.version_mut() = http::Version::HTTP_11;
     Ok(response.map(Content::Upstream))
