@@ -84,6 +84,9 @@ async fn metrics(State(admin): State<Admin>) -> Response {
     for limiter in &app.limiters {
         limiter.observe();
     }
+    for upstream in &app.upstreams {
+        upstream.gate.observe();
+    }
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     ([(header::CONTENT_TYPE, kind)], app.metrics.render()).into_response()
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::FutureExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -18,17 +18,22 @@ pub struct Gate {
     /// Those who wait pass one by one, in the order in which they came.
     turnstile: Arc<Semaphore>,
     well: watch::Sender<bool>,
-    in_flight: Arc<AtomicUsize>,
-    metrics: Arc<UpstreamMetrics>,
+    /// The same, to be read by every request: a look at the channel locks it.
+    is_well: AtomicBool,
+    /// Every permit shares it, which is how they are counted.
+    under_way: Arc<UnderWay>,
 }
 
 /// A request's right to be under way, up to the end of its answer.
 #[derive(Debug)]
 pub struct Permit {
     _one_of_many: Option<OwnedSemaphorePermit>,
-    in_flight: Arc<AtomicUsize>,
-    metrics: Arc<UpstreamMetrics>,
+    _under_way: Arc<UnderWay>,
 }
+
+/// Those who are under way through a gate: none any more when it is dropped.
+#[derive(Debug)]
+struct UnderWay(Arc<UpstreamMetrics>);
 
 /// Held by the one who passes; none where the gate is being torn down.
 pub(super) type Turnstile = Option<OwnedSemaphorePermit>;
@@ -56,14 +61,14 @@ impl Gate {
             permits: max_in_flight.map(|most| Arc::new(Semaphore::new(most as usize))),
             turnstile: Arc::new(Semaphore::new(1)),
             well: watch::Sender::new(true),
-            in_flight: Arc::default(),
-            metrics,
+            is_well: AtomicBool::new(true),
+            under_way: Arc::new(UnderWay(metrics)),
         }
     }
 
     /// A permit, where one is free and nobody waits for it.
     pub fn try_enter(&self) -> Option<Permit> {
-        if !*self.well.borrow() {
+        if !self.is_well() {
             return None;
         }
         match &self.permits {
@@ -106,34 +111,36 @@ impl Gate {
 
     /// How many requests are under way.
     pub fn in_flight(&self) -> usize {
-        self.in_flight.load(Ordering::Relaxed)
+        Arc::strong_count(&self.under_way).saturating_sub(1)
+    }
+
+    /// Tells the metrics how many requests are under way.
+    pub fn observe(&self) {
+        self.under_way.0.in_flight(self.in_flight());
     }
 
     /// Whether the upstream's health probe succeeds.
     pub fn is_well(&self) -> bool {
-        *self.well.borrow()
+        self.is_well.load(Ordering::SeqCst)
     }
 
     /// Says whether the upstream's health probe succeeds.
     pub fn set_well(&self, well: bool) {
+        self.is_well.store(well, Ordering::SeqCst);
         self.well.send_replace(well);
-        self.metrics.up(well);
+        self.under_way.0.up(well);
     }
 
     fn permit(&self, permit: Option<OwnedSemaphorePermit>) -> Permit {
-        self.metrics.began();
-        self.in_flight.fetch_add(1, Ordering::Relaxed);
         Permit {
             _one_of_many: permit,
-            in_flight: Arc::clone(&self.in_flight),
-            metrics: Arc::clone(&self.metrics),
+            _under_way: Arc::clone(&self.under_way),
         }
     }
 }
 
-impl Drop for Permit {
+impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
-        self.metrics.ended();
+        self.0.in_flight(0);
     }
 }

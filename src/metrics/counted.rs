@@ -191,14 +191,10 @@ impl UpstreamMetrics {
         bump(&self.errors, kind as usize, 1);
     }
 
-    /// One more request is under way.
-    pub fn began(&self) {
-        self.in_flight.increment(1.0);
-    }
-
-    /// One fewer request is under way.
-    pub fn ended(&self) {
-        self.in_flight.decrement(1.0);
+    /// So many requests are under way now.
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+    pub fn in_flight(&self, count: usize) {
+        self.in_flight.set(count as f64);
     }
 
     /// Whether it is well.
