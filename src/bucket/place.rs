@@ -101,7 +101,8 @@ impl Place {
             tokio::select! {
                 biased;
                 told = &mut self.offered => return self.turned(told),
-                (permit, _turnstile) = gate.enter(&mut queue) => {
+                // Boxed: most of those who wait don't wait for this.
+                (permit, _turnstile) = Box::pin(gate.enter(&mut queue)) => {
                     self.limiter.admit(self.key, gate.id(), permit);
                     let blocked = self.limiter.with_known(self.key, |bucket, _| bucket.is_blocked(self.ticket));
                     if blocked == Some(true) {

@@ -69,7 +69,7 @@ pub struct Places<'a> {
     arrived: Instant,
     max_wait: Option<Duration>,
     /// Slots of limits that lie behind.
-    spent: SmallVec<[Turn; 1]>,
+    spent: Vec<Turn>,
     stage: Stage,
     /// What a limit has been asked on arrival that a store answers for, and which.
     asked: Option<(usize, Asked)>,
@@ -119,7 +119,7 @@ impl<'a> Places<'a> {
             timer,
             arrived: Instant::now(),
             max_wait,
-            spent: SmallVec::new(),
+            spent: Vec::new(),
             stage: Stage::Free(None),
             asked: None,
             ahead: first.map_or(claims.len(), |first| first + 1),
@@ -219,7 +219,9 @@ impl<'a> Places<'a> {
             let stage = match &mut self.stage {
                 Stage::Free(permit) => match permit.take() {
                     Some(permit) => break permit,
-                    None => Stage::Free(Some(self.upstream(crowd, patience).await?)),
+                    // Boxed, as below: those who wait in a line, most of those who
+                    // wait at all, need not have room for the other ways to wait.
+                    None => Stage::Free(Some(Box::pin(self.upstream(crowd, patience)).await?)),
                 },
                 Stage::Line(index, place) => {
                     self.waited = true;
@@ -238,7 +240,7 @@ impl<'a> Places<'a> {
                     let next = next_line(self.claims, ahead);
                     let turn = tokio::select! {
                         biased;
-                        told = place.turn_after(room(next, left, self.knock.as_mut())) => told?,
+                        told = Box::pin(place.turn_after(room(next, left, self.knock.as_mut()))) => told?,
                         evicted = overdue(claim, self.max_wait, self.arrived) => return Err(evicted.into()),
                     };
                     turn.map_or_else(|| self.back_in_line(), Stage::Hand)
@@ -442,7 +444,7 @@ async fn overdue(claim: Option<&Claim>, max_wait: Option<Duration>, arrived: Ins
     let limit = claim.and_then(|claim| claim.limiter.policy().max_wait);
     match tightest(limit, left(max_wait, arrived)) {
         None => std::future::pending().await,
-        Some(most) => tokio::time::sleep(most.saturating_add(SLACK)).await,
+        Some(most) => Box::pin(tokio::time::sleep(most.saturating_add(SLACK))).await,
     }
     if let Some(claim) = claim {
         claim.limiter.metrics().refused(Reason::MaxWait);
