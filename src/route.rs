@@ -86,12 +86,17 @@ impl<T> Routes<T> {
         Self { routes }
     }
 
-    /// The route of a request, given in normal form.
-    pub fn find(&self, host: &str, path: &str, method: &Method) -> Option<&T> {
-        let mut routes = self.routes.iter();
+    /// The route of a request, given in normal form, and its place among all.
+    pub fn find(&self, host: &str, path: &str, method: &Method) -> Option<(usize, &T)> {
+        let mut routes = self.routes.iter().enumerate();
         routes
-            .find(|(pattern, _)| pattern.takes(host, path, method))
-            .map(|(_, route)| route)
+            .find(|(_, (pattern, _))| pattern.takes(host, path, method))
+            .map(|(place, (_, route))| (place, route))
+    }
+
+    /// The route at a place.
+    pub fn get(&self, place: usize) -> Option<&T> {
+        self.routes.get(place).map(|(_, route)| route)
     }
 
     /// All routes, the most specific first.
@@ -143,8 +148,8 @@ mod tests {
             (".example.com", "/", Method::GET, "any"),
         ] {
             assert_eq!(
-                routes.find(host, path, &method),
-                Some(&name),
+                routes.find(host, path, &method).map(|(_, name)| *name),
+                Some(name),
                 "{method} {host}{path}"
             );
         }

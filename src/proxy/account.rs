@@ -1,14 +1,13 @@
 //! What became of a request, and who is told?
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use http::Response;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use tracing::info;
 
-use super::app::{App, Route};
+use super::app::{Edition, Route};
 use super::outgoing::{Content, Outgoing};
 use crate::bucket::Claims;
 use crate::metrics::Outcome;
@@ -25,11 +24,12 @@ const LONGEST_ID: usize = 128;
 /// or when it is dropped, whichever way. It is counted once.
 #[derive(Debug)]
 pub(super) struct Account {
-    app: Arc<App>,
+    edition: Arc<Edition>,
     peer: Arc<Peer>,
     started: Instant,
     id: HeaderValue,
-    pub(super) route: Option<Arc<Route>>,
+    /// Its place among all routes: a handle of its own would be counted by all threads.
+    pub(super) route: Option<usize>,
     pub(super) claims: Claims,
     pub(super) max_wait: Option<Duration>,
     pub(super) waited: Option<Duration>,
@@ -40,10 +40,12 @@ pub(super) struct Account {
 
 impl Account {
     /// Opens a request's entry. Until it is said to be otherwise, its client left.
-    pub(super) fn open(app: &Arc<App>, peer: &Arc<Peer>, headers: &HeaderMap) -> Self {
+    ///
+    /// Boxed, as it goes from the request's future into its answer's body.
+    pub(super) fn open(edition: &Arc<Edition>, peer: &Arc<Peer>, headers: &HeaderMap) -> Box<Self> {
         peer.asked();
-        Self {
-            app: Arc::clone(app),
+        Box::new(Self {
+            edition: Arc::clone(edition),
             peer: Arc::clone(peer),
             started: Instant::now(),
             id: request_id(headers),
@@ -54,7 +56,7 @@ impl Account {
             upstream_took: None,
             outcome: Outcome::Left,
             status: 499,
-        }
+        })
     }
 
     /// Who asks.
@@ -68,7 +70,7 @@ impl Account {
     }
 
     /// The request is answered as its upstream says.
-    pub(super) fn answer(mut self, response: Response<Content>) -> Response<Outgoing> {
+    pub(super) fn answer(mut self: Box<Self>, response: Response<Content>) -> Response<Outgoing> {
         self.outcome = if self.waited.is_some() {
             Outcome::Delayed
         } else {
@@ -78,12 +80,12 @@ impl Account {
     }
 
     /// The request is answered by weir: it was not served.
-    pub(super) fn reject(mut self, rejection: &Rejection) -> Response<Outgoing> {
+    pub(super) fn reject(mut self: Box<Self>, rejection: &Rejection) -> Response<Outgoing> {
         self.outcome = rejection.outcome();
         self.close_with(rejection.answer().map(Content::from))
     }
 
-    fn close_with(mut self, mut response: Response<Content>) -> Response<Outgoing> {
+    fn close_with(mut self: Box<Self>, mut response: Response<Content>) -> Response<Outgoing> {
         self.label(response.status().as_u16(), response.headers_mut());
         response.map(|content| Outgoing::new(content, self))
     }
@@ -93,13 +95,17 @@ impl Account {
         self.status = status;
         headers.insert(&X_REQUEST_ID, self.id.clone());
         LimitFields::of(&self.claims, self.max_wait)
-            .write(headers, self.app.settings.legacy_headers);
+            .write(headers, self.edition.app.settings.legacy_headers);
         if let Some(waited) = self.waited {
             let timing = format!("queue;dur={:.3}", waited.as_secs_f64() * 1e3);
             if let Ok(timing) = HeaderValue::try_from(timing) {
                 headers.append(&SERVER_TIMING, timing);
             }
         }
+    }
+
+    fn route(&self) -> Option<&Route> {
+        self.edition.app.routes.get(self.route?)
     }
 
     fn log(&self, took: Duration) {
@@ -112,7 +118,7 @@ impl Account {
             .collect();
         info!(
             target: "weir::access",
-            route = self.route.as_ref().map_or("none", |route| &route.name),
+            route = self.route().map_or("none", |route| &route.name),
             keys = keys.join(","),
             outcome = self.outcome.as_str(),
             status = self.status,
@@ -128,15 +134,13 @@ impl Account {
 impl Drop for Account {
     fn drop(&mut self) {
         let took = self.started.elapsed();
-        let metrics = self
-            .route
-            .as_ref()
-            .map_or(&self.app.no_route, |route| &route.metrics);
+        let app = &self.edition.app;
+        let metrics = self.route().map_or(&app.no_route, |route| &route.metrics);
         metrics.ended(self.outcome);
         if self.outcome != Outcome::Left {
             metrics.answered(self.status, took);
         }
-        if self.app.settings.access_log {
+        if self.edition.app.settings.access_log {
             self.log(took);
         }
         self.peer.answered();
@@ -157,16 +161,19 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
 
 /// 128 bits that no other request of any instance is likely to have.
 fn new_id() -> HeaderValue {
+    use std::cell::Cell;
     use std::hash::{BuildHasher as _, RandomState};
-    use std::sync::LazyLock;
 
-    static SEEDS: LazyLock<[RandomState; 2]> =
-        LazyLock::new(|| [RandomState::new(), RandomState::new()]);
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let [high, low] = SEEDS
-        .each_ref()
-        .map(|seed| u128::from(seed.hash_one(count)));
+    thread_local! {
+        static SEEDS: [RandomState; 2] = [RandomState::new(), RandomState::new()];
+        static COUNT: Cell<u64> = const { Cell::new(0) };
+    }
+    let count = COUNT.get();
+    COUNT.set(count.wrapping_add(1));
+    let [high, low] = SEEDS.with(|seeds| {
+        let half = |seed: &RandomState| u128::from(seed.hash_one(count));
+        seeds.each_ref().map(half)
+    });
     let id = (high << 64) | low;
     let digit = |place: usize| {
         let digit = (id >> (124 - 4 * place)) & 15;

@@ -19,7 +19,7 @@ use crate::store::RedisStore;
 #[derive(Debug)]
 pub struct App {
     /// Which request goes where.
-    pub routes: Routes<Arc<Route>>,
+    pub routes: Routes<Route>,
     /// Requests that no route takes.
     pub no_route: RouteMetrics,
     /// All limits, in the order of the config.

@@ -14,17 +14,17 @@ use crate::metrics::Reason;
 use crate::respond::Rejection;
 
 /// Finds the request's route, and its key in each of the route's limits.
-pub(super) fn find(
-    app: &App,
+pub(super) fn find<'a>(
+    app: &'a App,
     parts: &Parts,
     account: &mut Account,
-) -> Result<Arc<Route>, Rejection> {
+) -> Result<&'a Route, Rejection> {
     let sight = Sight::of(parts, account.peer().is_odd())?;
-    let route = app
+    let (place, route) = app
         .routes
         .find(&sight.host, &sight.path, &parts.method)
         .ok_or(Rejection::NoRoute)?;
-    account.route = Some(Arc::clone(route));
+    account.route = Some(place);
     account.max_wait = prefer_wait(&parts.headers);
     let facts = Facts {
         ip: client_address(
@@ -40,7 +40,7 @@ pub(super) fn find(
         headers: &parts.headers,
     };
     account.claims = claims(app, route, &facts)?;
-    Ok(Arc::clone(route))
+    Ok(route)
 }
 
 fn claims(app: &App, route: &Route, facts: &Facts<'_>) -> Result<Claims, Rejection> {

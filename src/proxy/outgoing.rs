@@ -15,7 +15,7 @@ use crate::forward::{AnswerBody, BodyError};
 pub struct Outgoing {
     content: Content,
     #[expect(dead_code, reason = "it is closed by being dropped")]
-    account: Account,
+    account: Box<Account>,
 }
 
 /// Where an answer's bytes come from.
@@ -28,7 +28,7 @@ pub(super) enum Content {
 }
 
 impl Outgoing {
-    pub(super) fn new(content: Content, account: Account) -> Self {
+    pub(super) fn new(content: Content, account: Box<Account>) -> Self {
         Self { content, account }
     }
 }

@@ -21,32 +21,38 @@ use crate::respond::Rejection;
 const UNWATCHED: Duration = Duration::from_millis(15);
 
 /// Takes a request to its upstream, when its turn comes.
-pub async fn proxy(
+pub fn proxy(
     worker: Arc<Worker>,
     peer: Arc<Peer>,
     request: Request<Incoming>,
-) -> Response<Outgoing> {
-    let (mut parts, body) = request.into_parts();
-    // With nothing more to read, hyper itself notices a client that leaves.
-    let is_watched = !body.is_end_stream() || peer.has_more();
-    let edition = worker.edition.load_full();
-    let mut account = Account::open(&edition.app, &peer, &parts.headers);
-    let served = serve(&worker, &edition, &mut parts, body, &mut account);
-    let answer = {
-        tokio::pin!(served);
-        if is_watched {
-            tokio::select! {
-                biased;
-                answer = &mut served => answer,
-                left = gone(&peer) => Err(Rejection::Upstream(Fault::client_left(left.err()))),
+) -> impl Future<Output = Response<Outgoing>> {
+    // Outside of the future, which would keep room for the request as it came.
+    let (parts, body) = request.into_parts();
+    let parts = Box::new(parts);
+    async move {
+        // With nothing more to read, hyper itself notices a client that leaves.
+        let is_watched = !body.is_end_stream() || peer.has_more();
+        let edition = worker.edition.load_full();
+        let mut account = Account::open(&edition, &peer, &parts.headers);
+        let served = serve(&worker, &edition, parts, body, &mut account);
+        let answer = {
+            tokio::pin!(served);
+            if is_watched {
+                tokio::select! {
+                    biased;
+                    answer = &mut served => answer,
+                    left = Box::pin(gone(&peer)) => {
+                        Err(Rejection::Upstream(Fault::client_left(left.err())))
+                    }
+                }
+            } else {
+                served.await
             }
-        } else {
-            served.await
+        };
+        match answer {
+            Ok(answer) => account.answer(answer),
+            Err(rejection) => account.reject(&rejection),
         }
-    };
-    match answer {
-        Ok(answer) => account.answer(answer),
-        Err(rejection) => account.reject(&rejection),
     }
 }
 
@@ -54,7 +60,7 @@ pub async fn proxy(
 async fn serve(
     worker: &Worker,
     edition: &Edition,
-    parts: &mut Parts,
+    mut parts: Box<Parts>,
     body: Incoming,
     account: &mut Account,
 ) -> Result<Response<Content>, Rejection> {
@@ -62,7 +68,7 @@ async fn serve(
     if app.is_closed() {
         return Err(Rejection::Draining);
     }
-    let route = find(app, parts, account)?;
+    let route = find(app, &parts, account)?;
     let upstream = app
         .upstreams
         .get(route.upstream)
@@ -76,7 +82,11 @@ async fn serve(
         } else {
             tokio::select! {
                 biased;
-                pass = wait(&mut places, app, upstream, parts) => pass?,
+                waited = wait(&mut places, app, upstream, parts) => {
+                    let (pass, unpacked) = waited?;
+                    parts = unpacked;
+                    pass
+                }
                 // What has come behind the head by now is watched already.
                 left = account.peer().left_unread() => {
                     return Err(Rejection::Upstream(Fault::client_left(left.err())));
@@ -86,16 +96,7 @@ async fn serve(
     };
     account.waited = waited;
     // Boxed: those who wait need not carry what only those who go need.
-    Box::pin(send(
-        edition,
-        &route,
-        upstream,
-        taken(parts),
-        body,
-        permit,
-        account,
-    ))
-    .await
+    Box::pin(send(edition, route, upstream, parts, body, permit, account)).await
 }
 
 /// Waits for the request's turn, with no more of its head than it needs.
@@ -103,16 +104,12 @@ async fn wait(
     places: &mut Places<'_>,
     app: &App,
     upstream: &Upstream,
-    parts: &mut Parts,
-) -> Result<Pass, Unserved> {
-    let parked = ParkedHead::pack(&taken(parts));
+    parts: Box<Parts>,
+) -> Result<(Pass, Box<Parts>), Unserved> {
+    let parked = ParkedHead::pack(&parts);
+    drop(parts);
     let pass = places.wait(&app.crowd, upstream.target.patience()).await?;
-    *parts = parked.unpack();
-    Ok(pass)
-}
-
-fn taken(parts: &mut Parts) -> Parts {
-    std::mem::replace(parts, Request::new(()).into_parts().0)
+    Ok((pass, Box::new(parked.unpack())))
 }
 
 /// Resolves when a client has left behind a body that nobody reads. Watching

@@ -28,7 +28,7 @@ pub(super) async fn send(
     edition: &Edition,
     route: &Route,
     upstream: &Upstream,
-    mut parts: Parts,
+    mut parts: Box<Parts>,
     body: Incoming,
     permit: Permit,
     account: &mut Account,
@@ -49,7 +49,7 @@ pub(super) async fn send(
     account.mark(&mut parts.headers);
     let (body, upload) = RequestBody::new(body, settings.body_timeout);
     let sent = Instant::now();
-    let answer = client.send(parts, path, body, upload.as_deref()).await;
+    let answer = client.send(*parts, path, body, upload.as_deref()).await;
     let took = sent.elapsed();
     account.upstream_took = Some(took);
     let answer = answer.map_err(|fault| failed(upstream, fault))?;

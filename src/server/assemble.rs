@@ -36,7 +36,7 @@ pub(super) fn assemble(config: &Config, estate: &Estate, before: Option<&App>) -
             strip_prefix: route.strip_prefix,
             metrics: estate.metrics.route(&route.name),
         };
-        (route.pattern.clone(), Arc::new(route))
+        (route.pattern.clone(), route)
     });
     App {
         routes: Routes::new(routes.collect()),
