@@ -131,7 +131,7 @@ end
 local function bury()
   for id in string.gmatch(dead, '[^,]+') do
     gone = gone + redis.call('LREM', line, 0, id)
-    redis.call('HDEL', bucket, 'call:' .. id, 'sent:' .. id, 'own:' .. id)
+    redis.call('HDEL', bucket, 'call:' .. id, 'sent:' .. id, 'own:' .. id, 'lead:' .. id)
   end
 end
 
@@ -201,16 +201,18 @@ local function join(length)
   return joined, ahead - aside
 end
 
--- What others' calls have promised to an instance since its last one; `false` where it hears nothing at
--- present: its tickets go, until it puts them back.
-local function own_of(owner)
-  local own = redis.call('HGET', bucket, 'own:' .. owner) or ''
+-- What others' calls have promised to an instance since its last one, and how early it
+-- must hear of a slot; `false` where it hears nothing at present: its tickets go, until
+-- it puts them back.
+local function hearing(owner)
+  local kept = redis.call('HMGET', bucket, 'own:' .. owner, 'lead:' .. owner)
+  local own = kept[1] or ''
   local first = tonumber(string.match(own, '^%d+:(%d+)'))
-  return not (first and first < now - SILENT) and own
+  return not (first and first < now - SILENT) and { own = own, lead = tonumber(kept[2]) or 0 }
 end
 
--- Promises slots in line order, whoever calls, no further than the horizon. Slots
--- that the caller can't hear of in time go to those behind it.
+-- Promises slots in line order, whoever calls, no further than the horizon. Whoever
+-- can't hear of a slot in time lets those behind it go first.
 local function promise(length, grants)
   local reach = now + math.min(horizon, FURTHEST)
   if length == 0 or hold > reach or next > reach then
@@ -219,7 +221,7 @@ local function promise(length, grants)
   if hold > now then
     no_earlier(hold - credit, idle_rest)
   end
-  local others, deferred, promised = {}, 0, 0
+  local heard_by, deferred, promised = { [me] = { lead = lead } }, {}, 0
 
   local function slot()
     return math.max(next, now, hold)
@@ -229,36 +231,45 @@ local function promise(length, grants)
     return next <= reach and promised < MOST
   end
 
+  local function in_time(owner)
+    return slot() >= now + heard_by[owner].lead
+  end
+
   local function grant(owner)
-    local at = owner == me and math.max(slot(), now + lead) or slot()
+    local at = math.max(slot(), now + heard_by[owner].lead)
     advance(1)
     number, last, promised = number + 1, number + 1, promised + 1
     if owner == me then
       grants[#grants + 1] = { whole(number), whole(at) }
     else
-      others[owner] = others[owner] .. whole(number) .. ':' .. whole(at) .. ','
+      heard_by[owner].own = heard_by[owner].own .. whole(number) .. ':' .. whole(at) .. ','
     end
   end
 
   local function hears(owner)
-    if others[owner] == nil then
-      others[owner] = own_of(owner)
-      if not others[owner] then
+    if heard_by[owner] == nil then
+      heard_by[owner] = hearing(owner)
+      if not heard_by[owner] then
         local silent = redis.call('LREM', line, 0, owner)
         length, gone = length - silent, gone + silent
       end
     end
-    return others[owner]
+    return heard_by[owner]
   end
 
   local function serve_deferred()
-    while deferred > 0 and is_open() and slot() >= now + lead do
-      deferred = deferred - 1
-      grant(me)
+    local i = 1
+    while deferred[i] and is_open() do
+      if in_time(deferred[i]) then
+        grant(table.remove(deferred, i))
+        i = 1
+      else
+        i = i + 1
+      end
     end
   end
 
-  while length > 0 and is_open() do
+  while length > 0 and is_open() and #deferred < MOST do
     local room = math.floor(((reach - next) * of - rest) / ticks) + 1
     local owners = redis.call('LPOP', line, math.min(length, room, MOST - promised))
     for i, owner in ipairs(owners) do
@@ -268,29 +279,31 @@ local function promise(length, grants)
         break
       end
       length = length - 1
-      if owner == me and slot() < now + lead then
-        deferred = deferred + 1
-      elseif owner == me or hears(owner) then
+      if not hears(owner) then
+        gone = gone + 1
+      elseif in_time(owner) then
         grant(owner)
       else
-        gone = gone + 1
+        deferred[#deferred + 1] = owner
       end
     end
   end
   serve_deferred()
-  -- Where nobody else is left for the slots before, they are gone.
-  while deferred > 0 and length == 0 and is_open() and now + lead <= reach do
+  -- Where nobody else is left for the slots before the caller's, they are gone.
+  while deferred[1] == me and length == 0 and is_open() and now + lead <= reach do
     no_earlier(now + lead - credit, idle_rest)
-    deferred = deferred - 1
-    grant(me)
+    grant(table.remove(deferred, 1))
+    serve_deferred()
   end
-  push('LPUSH', deferred)
-  for owner, its in pairs(others) do
-    if its then
-      redis.call('HSET', bucket, 'own:' .. owner, its)
+  if deferred[1] then
+    redis.call('LPUSH', line, unpack_back(deferred, 1))
+  end
+  for owner, hearer in pairs(heard_by) do
+    if hearer and hearer.own then
+      redis.call('HSET', bucket, 'own:' .. owner, hearer.own)
     end
   end
-  return length + deferred
+  return length + #deferred
 end
 
 -- Keeps both keys past the full drain: a forgotten debt is a broken rate.
@@ -300,7 +313,8 @@ local function keep(length, grants)
     sent[i] = grant[1] .. ':' .. grant[2] .. ','
   end
   redis.call('HSET', bucket, 'next', whole(next), 'rest', whole(rest), 'number', whole(number), 'last', whole(last),
-    'hold', whole(hold), 'call:' .. me, whole(call), 'sent:' .. me, table.concat(sent), 'own:' .. me, '')
+    'hold', whole(hold), 'call:' .. me, whole(call), 'sent:' .. me, table.concat(sent), 'own:' .. me, '',
+    'lead:' .. me, whole(lead))
   local drain = math.max(next, hold, now) - now + (length + delay + 1) * interval
   local ttl = whole(math.ceil(drain / 1000) + 1000)
   redis.call('PEXPIRE', bucket, ttl)

@@ -203,16 +203,8 @@ impl<'a> Places<'a> {
     /// Waits for the request's turn in every line, and for its upstream. Where
     /// there is no line it waits no longer than `patience` for its upstream.
     pub async fn wait(&mut self, crowd: &Arc<Crowd>, patience: Duration) -> Result<Pass, Unserved> {
-        while let Some((index, asked)) = self.asked.take() {
-            match asked.answer().await {
-                Ok(entry) => self.entered(index, entry),
-                Err(Unheard::Refused(refusal)) => {
-                    let refused = self.refused(index, refusal);
-                    return Err(Unserved::Refused(Box::new(refused)));
-                }
-                Err(Unheard::Evicted(evicted)) => return Err(evicted.into()),
-            }
-            self.arrive(index + 1).map_err(Unserved::Refused)?;
+        if self.asked.is_some() {
+            Box::pin(self.hear_on_arrival()).await?;
         }
         let permit = loop {
             let ahead = self.ahead;
@@ -246,13 +238,29 @@ impl<'a> Places<'a> {
                     turn.map_or_else(|| self.back_in_line(), Stage::Hand)
                 }
                 Stage::Hand(_) => self.advance()?,
-                Stage::Asking(..) => self.answered().await?,
+                Stage::Asking(..) => Box::pin(self.answered()).await?,
             };
             self.stage = stage;
         };
         let waited = self.waited.then(|| self.arrived.elapsed());
         self.spent.drain(..).for_each(Turn::settle);
         Ok(Pass { permit, waited })
+    }
+
+    /// What the store says of the limits that are asked on arrival, one by one.
+    async fn hear_on_arrival(&mut self) -> Result<(), Unserved> {
+        while let Some((index, asked)) = self.asked.take() {
+            match asked.answer().await {
+                Ok(entry) => self.entered(index, entry),
+                Err(Unheard::Refused(refusal)) => {
+                    let refused = self.refused(index, refusal);
+                    return Err(Unserved::Refused(Box::new(refused)));
+                }
+                Err(Unheard::Evicted(evicted)) => return Err(evicted.into()),
+            }
+            self.arrive(index + 1).map_err(Unserved::Refused)?;
+        }
+        Ok(())
     }
 
     /// Its own slot is not there yet: the room in the next line is for another.

@@ -362,6 +362,9 @@ impl RedisStore {
 
     /// The server of this part of the keys does not answer as it should.
     fn lost(&self, part: usize, probe: &str, error: &StoreError) {
+        if part == 0 && self.config.topology != Topology::Cluster {
+            self.is_up.send_replace(false);
+        }
         if self.breakers.open(part, probe) {
             tracing::warn!(error = %error, part, "store lost: limits go on without it");
             self.changed();
@@ -371,6 +374,7 @@ impl RedisStore {
 
     /// It answers again.
     fn found(&self, part: usize) {
+        self.is_up.send_replace(true);
         if self.breakers.close(part) {
             tracing::info!(part, "store back: limits are shared again");
             self.changed();

@@ -134,7 +134,7 @@ async fn an_instance_far_from_redis_uses_its_slots() {
     let way = Severing::before(redis.address());
     way.set(Way::Slow(ms(40)));
     let backend = Backend::start();
-    let limit = "rate = \"100r/s\"\nburst = 100";
+    let limit = "rate = \"100r/s\"\nburst = 1000";
     let far = way.store() + "timeout = \"500ms\"\n";
     let near = redis.store() + "timeout = \"500ms\"\n";
     let mut weirs = Vec::new();

@@ -34,6 +34,8 @@ struct Kept {
     /// What the last answer to each said, and what others' calls promised since.
     sent: BTreeMap<usize, Vec<(u64, i128)>>,
     own: BTreeMap<usize, Vec<(u64, i128)>>,
+    /// How early each must hear of a slot.
+    leads: BTreeMap<usize, i128>,
 }
 
 /// What the script is told beside the call itself.
@@ -70,6 +72,10 @@ impl Ticks {
 }
 
 impl Kept {
+    fn lead(&self, owner: usize) -> i128 {
+        self.leads.get(&owner).copied().unwrap_or(0)
+    }
+
     fn ticks(&self, ticks: Ticks) -> i128 {
         self.next * ticks.of + self.rest
     }
@@ -130,6 +136,12 @@ impl Model {
         }
         kept.rest = kept.rest.min(ticks.of - 1);
         kept.calls.insert(me, told.number);
+        let lead = if call.needs_lead {
+            micros(told.reach.lead)
+        } else {
+            0
+        };
+        kept.leads.insert(me, lead);
         if let Some(hold) = call.hold {
             kept.hold = kept.hold.max(now + micros(hold));
         }
@@ -174,6 +186,7 @@ impl Model {
             kept.calls.remove(dead);
             kept.sent.remove(dead);
             kept.own.remove(dead);
+            kept.leads.remove(dead);
         }
         // Square.
         let mine: Vec<usize> = (0..self.line.len())
@@ -251,44 +264,40 @@ impl Model {
             if kept.hold > now {
                 kept.no_earlier(kept.hold - credit, idle_rest);
             }
-            let lead = now
-                + micros(if call.needs_lead {
-                    told.reach.lead
-                } else {
-                    std::time::Duration::ZERO
-                });
-            let mut deferred = 0_usize;
+            let mut deferred: Vec<usize> = Vec::new();
             let mut promised = 0;
-            loop {
-                if kept.next > reach || promised == MOST {
-                    break;
-                }
-                let mut slot = kept.next.max(now).max(kept.hold);
-                let owner = if deferred > 0 && slot >= lead {
-                    deferred -= 1;
-                    me
-                } else if let Some(owner) = self.line.pop_front() {
+            while kept.next <= reach && promised < MOST {
+                let slot = kept.next.max(now).max(kept.hold);
+                let in_time = |owner: &usize| slot >= now + kept.lead(*owner);
+                let owner = if let Some(first) = deferred.iter().position(in_time) {
+                    deferred.remove(first)
+                } else if deferred.len() < MOST
+                    && let Some(owner) = self.line.pop_front()
+                {
                     let own = kept.own.get(&owner).and_then(|own| own.first());
-                    if owner == me && slot < lead {
-                        deferred += 1;
-                        continue;
-                    }
                     if owner != me && own.is_some_and(|(_, slot)| *slot < now - SILENT) {
                         let before = self.line.len();
                         self.line.retain(|one| *one != owner);
                         gone += before - self.line.len() + 1;
                         continue;
                     }
+                    if !in_time(&owner) {
+                        deferred.push(owner);
+                        continue;
+                    }
                     owner
-                } else if deferred > 0 && lead <= reach {
+                } else if deferred.first() == Some(&me)
+                    && self.line.is_empty()
+                    && now + kept.lead(me) <= reach
+                {
                     // Nobody else is left for the slots before.
-                    kept.no_earlier(lead - credit, idle_rest);
-                    slot = kept.next.max(lead).max(kept.hold);
-                    deferred -= 1;
-                    me
+                    kept.no_earlier(now + kept.lead(me) - credit, idle_rest);
+                    deferred.remove(0)
                 } else {
                     break;
                 };
+                let slot = kept.next.max(now).max(kept.hold);
+                let slot = slot.max(now + kept.lead(owner));
                 kept.set(kept.ticks(ticks) + ticks.each, ticks);
                 kept.number += 1;
                 kept.last = kept.number;
@@ -299,7 +308,9 @@ impl Model {
                     kept.own.entry(owner).or_default().push((kept.number, slot));
                 }
             }
-            (0..deferred).for_each(|_| self.line.push_front(me));
+            for owner in deferred.into_iter().rev() {
+                self.line.push_front(owner);
+            }
         }
         // Keep.
         kept.sent.insert(me, grants.clone());

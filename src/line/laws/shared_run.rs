@@ -391,7 +391,7 @@ impl Run<'_> {
 fn reach(habits: &Habits) -> Reach {
     let round_trip = Duration::from_micros(2 * habits.way + habits.jitter);
     let lead = round_trip + Duration::from_micros(2 * habits.jitter);
-    let horizon = (lead + Duration::from_millis(15))
+    let horizon = (lead + round_trip + Duration::from_millis(15))
         .clamp(Duration::from_millis(30), Duration::from_millis(250));
     Reach {
         round_trip,

@@ -39,7 +39,8 @@ impl Distance {
         Reach {
             round_trip: self.smoothed,
             lead,
-            horizon: (lead + SPARE).clamp(HORIZON, FURTHEST),
+            // Between two of its calls there must be slots that it can hear of in time.
+            horizon: (lead + self.smoothed + SPARE).clamp(HORIZON, FURTHEST),
         }
     }
 }
@@ -57,7 +58,7 @@ mod tests {
         };
         assert_eq!(reach(0).horizon, HORIZON);
         assert_eq!(reach(80).lead.as_millis(), 80);
-        assert_eq!(reach(80).horizon.as_millis(), 95);
+        assert_eq!(reach(80).horizon.as_millis(), 175);
         assert_eq!(reach(10_000).horizon, FURTHEST);
     }
 }

@@ -68,14 +68,16 @@ impl RedisStore {
             }
         };
         let channel = self.names.channel();
-        let connection = self.link.connect(&channel, hear).await?;
+        let connection = self.link.connect(&channel, hear).await;
+        let connection = connection.map_err(StoreError::from).inspect_err(|error| {
+            self.metrics.failed(StoreScript::Heartbeat, error.kind());
+        })?;
         self.way.send_replace(Way::Up(nth, connection));
         self.beat().await.inspect_err(|_error| self.leave(nth))
     }
 
     /// Looks after the `nth` connection until it is of no use.
     async fn keep(&self, nth: u64) {
-        self.is_up.send_replace(true);
         self.found(0);
         // Whatever was said while nobody listened is asked for anew.
         self.changed();
