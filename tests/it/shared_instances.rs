@@ -100,11 +100,13 @@ async fn one_that_starts_late_gets_its_share() {
     const SPAN: Duration = ms(6_000);
     let redis = Redis::start().await;
     let backend = Backend::start();
-    let weirs = instances(&redis.store(), STEADY, &backend, 2).await;
+    // A line that is never full: who gets a place in a full one is chance.
+    let limit = "rate = \"100r/s\"\nburst = 1000";
+    let weirs = instances(&redis.store(), limit, &backend, 2).await;
     let begun = Instant::now();
     let late = async {
         after(ms(1_500)).await;
-        let late = Weir::start(&sharing(&redis.store(), STEADY, &backend, "c")).await;
+        let late = Weir::start(&sharing(&redis.store(), limit, &backend, "c")).await;
         let crowd = [Crowd::of(&late, "c", 90.0)];
         let visits = visits(&crowd, SPAN.saturating_sub(begun.elapsed())).await;
         (late, visits)
