@@ -89,7 +89,7 @@ fn idle_credit_is_promised_for_now_not_for_the_past() {
 fn a_hold_keeps_all_back_and_is_never_part_of_what_is_owed() {
     let (mut desk, pace) = (Desk::default(), pace("10r/s", 5, 0));
     let hold = Call {
-        hold: Some(Duration::from_secs(60)),
+        hold: Some(Duration::from_mins(1)),
         ..newcomers(3)
     };
     let held = desk.call(0, 0, &pace, &hold);
