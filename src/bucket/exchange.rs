@@ -31,7 +31,7 @@ impl Limiter {
         if policy.dry_run {
             let counted = self.with(ask.key, |bucket, now| {
                 bucket.attach(&policy.pace, now);
-                bucket.count(now);
+                bucket.count(max_wait, now);
             });
             if counted == Err(TableFull) {
                 self.metrics.would_refuse(Reason::Keys);

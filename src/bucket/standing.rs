@@ -126,9 +126,15 @@ impl Limiter {
             // One that has left by itself needs no telling.
             let _left = waiter.offer.send(Offer::Refused(refusal));
         }
+        let is_short = |most: Duration| most < policy.pace.longest_wait();
+        let crowded = if policy.max_wait.is_some_and(is_short) {
+            Crowded::MaxWait(Duration::ZERO)
+        } else {
+            Crowded::Full(Duration::ZERO)
+        };
         for _ in 0..heard.would_refuse {
             self.metrics
-                .would_refuse(Refusal::crowded(policy, Crowded::Full(Duration::ZERO)).reason);
+                .would_refuse(Refusal::crowded(policy, crowded).reason);
         }
         // Those whose turn it is hear of that first.
         self.flow(key);

@@ -144,6 +144,7 @@ pub(super) struct Mirror {
     /// Requests that are only counted, and those of them in the call under way.
     ghosts: u32,
     ghosts_asked: u32,
+    ghost_wait: Option<Duration>,
     pub(super) grants: VecDeque<Grant>,
     lent: SmallVec<[Grant; 1]>,
     returned: Vec<u64>,
@@ -185,6 +186,7 @@ impl Mirror {
             asked: SmallVec::new(),
             ghosts: 0,
             ghosts_asked: 0,
+            ghost_wait: None,
             grants: VecDeque::new(),
             lent: SmallVec::new(),
             returned: Vec::new(),
@@ -248,7 +250,8 @@ impl Mirror {
     }
 
     /// One more would have come; it only counts.
-    pub(super) fn count(&mut self, now: Moment) {
+    pub(super) fn count(&mut self, max_wait: Option<Duration>, now: Moment) {
+        self.ghost_wait = max_wait;
         self.ghosts = self.ghosts.saturating_add(1);
         self.fresh_since.get_or_insert(now);
     }
@@ -456,7 +459,7 @@ impl Mirror {
         if self.ghosts_asked > 0 {
             wanted.push(Run {
                 count: self.ghosts_asked,
-                max_wait: None,
+                max_wait: self.ghost_wait,
             });
         }
         let held = self.held(ready);
@@ -534,7 +537,11 @@ impl Mirror {
         self.tickets = answer.tickets;
         self.place = answer.place;
         self.buried = answer.buried;
-        self.grants.extend(answer.grants.iter().copied());
+        // Whoever only counts has used its slot by that.
+        let counted = ghosts.min(counted) as usize;
+        let granted = answer.grants.len().saturating_sub(counted);
+        self.grants
+            .extend(answer.grants.iter().take(granted).copied());
         self.grants
             .make_contiguous()
             .sort_unstable_by_key(|grant| grant.number);

@@ -95,9 +95,9 @@ impl<T> Bucket<T> {
     }
 
     /// One more that only counts.
-    pub fn count(&mut self, now: Moment) {
+    pub fn count(&mut self, max_wait: Option<Duration>, now: Moment) {
         if let Some(mirror) = self.mirror_mut() {
-            mirror.count(now);
+            mirror.count(max_wait, now);
         }
     }
 

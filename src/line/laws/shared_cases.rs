@@ -194,6 +194,38 @@ fn each_of_a_batch_is_judged_by_its_own_patience() {
 }
 
 #[test]
+fn what_only_counts_uses_its_slots() {
+    let pace = pace("1r/h", 3, 0);
+    let at = |micros: u64| Moment::from_micros(ZERO + micros);
+    let mut bucket = Bucket::<()>::new(&pace, at(0));
+    bucket.attach(&pace, at(0));
+    (0..3).for_each(|_| bucket.count(None, at(0)));
+    let call = bucket.call(&pace, &REACH, at(1_000), || 1).expect("a call");
+    assert_eq!(call.wanted[0].count, 3);
+    let grant = |number| Grant {
+        number,
+        slot: at(1_000),
+    };
+    let answer = Answer {
+        known: Known { number: 2, next: 0 },
+        next: at(1_000),
+        hold: Moment::default(),
+        length: 0,
+        tickets: 0,
+        place: None,
+        joined: vec![2],
+        grants: vec![grant(1), grant(2)],
+        buried: 0,
+    };
+    let heard = bucket.answered(1, &answer).expect("it was waited for");
+    assert_eq!(heard.would_refuse, 1);
+    assert!(
+        bucket.call(&pace, &REACH, at(9_000), || 2).is_none(),
+        "nothing comes back"
+    );
+}
+
+#[test]
 fn a_call_promises_no_more_than_five_hundred_slots() {
     let (mut desk, pace) = (Desk::default(), pace("100000r/s", 10_000, 0));
     let answer = desk.call(0, 0, &pace, &newcomers(5_000));
