@@ -55,6 +55,11 @@ impl Fault {
 }
 
 impl FaultKind {
+    /// Whether it is the client's own, for which no upstream is to blame.
+    pub const fn is_clients(self) -> bool {
+        matches!(self, Self::ClientLeft | Self::ClientStalled)
+    }
+
     /// How the metrics call it; the client's own faults count elsewhere.
     pub const fn metric(self) -> Option<UpstreamError> {
         match self {

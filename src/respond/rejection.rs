@@ -91,13 +91,8 @@ impl Rejection {
                 Outcome::Refused
             }
             Self::Evicted(_) | Self::Draining => Outcome::Shed,
-            Self::Upstream(fault) => match fault.kind {
-                FaultKind::ClientLeft | FaultKind::ClientStalled => Outcome::Left,
-                FaultKind::Unreachable
-                | FaultKind::ConnectTimeout
-                | FaultKind::Broken
-                | FaultKind::TooSlow => Outcome::Failed,
-            },
+            Self::Upstream(fault) if fault.kind.is_clients() => Outcome::Left,
+            Self::Upstream(_) => Outcome::Failed,
         }
     }
 
@@ -117,9 +112,7 @@ impl Rejection {
     fn ends_connection(&self) -> bool {
         match self {
             Self::Malformed(_) => true,
-            Self::Upstream(fault) => {
-                matches!(fault.kind, FaultKind::ClientLeft | FaultKind::ClientStalled)
-            }
+            Self::Upstream(fault) => fault.kind.is_clients(),
             Self::NoRoute
             | Self::MissingKey { .. }
             | Self::Refused(_)

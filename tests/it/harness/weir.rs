@@ -203,6 +203,17 @@ impl Weir {
         self.out.lock().clone()
     }
 
+    /// The memory that it has in use, in KiB.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = format!("/proc/{}/status", self.child.0.id());
+        let status = std::fs::read_to_string(status).expect("a running process");
+        let anonymous = status
+            .lines()
+            .find_map(|line| line.strip_prefix("RssAnon:"));
+        let kib = anonymous.and_then(|rest| rest.split_whitespace().next());
+        kib.and_then(|kib| kib.parse().ok()).expect("a size")
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         self.child.signal(signal);
     }
