@@ -2,12 +2,13 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use crate::backend::Backend;
-use crate::proxy::{Limit, Product, Proxy, find_nginx, find_weir};
+use crate::ground::find_weir;
+use crate::length::Length;
+use crate::proxy::{Limit, Product, Proxy, find_nginx};
 
 /// What all parts of the benchmark share.
 #[derive(Debug)]
@@ -17,32 +18,6 @@ pub(crate) struct Contest {
     pub(crate) nginx: PathBuf,
     /// `None`: NGINX runs alone.
     pub(crate) weir: Option<PathBuf>,
-}
-
-/// How long the benchmark may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Length {
-    Full,
-    Quick,
-}
-
-impl Length {
-    /// The one or the other, for a full or a quick run.
-    pub(crate) fn pick<T>(self, full: T, quick: T) -> T {
-        match self {
-            Self::Full => full,
-            Self::Quick => quick,
-        }
-    }
-
-    /// How long one measurement lasts.
-    pub(crate) fn window(self, full: Duration) -> Duration {
-        self.pick(full, full / 2)
-    }
-
-    pub(crate) fn rounds(self) -> usize {
-        self.pick(7, 3)
-    }
 }
 
 impl Contest {
@@ -79,7 +54,7 @@ impl Contest {
 
     /// Each round's number, told on standard error as it begins.
     pub(crate) fn rounds(&self, what: &str) -> impl Iterator<Item = usize> {
-        let rounds = self.length.rounds();
+        let rounds = how_many_rounds(self.length);
         (1..=rounds).inspect(move |round| {
             // Progress only: the table stands without it.
             drop(writeln!(
@@ -88,6 +63,11 @@ impl Contest {
             ));
         })
     }
+}
+
+/// How often a part is measured.
+pub(crate) fn how_many_rounds(length: Length) -> usize {
+    length.pick(7, 3)
 }
 
 /// What stood between the clients and the backend when a figure was taken.

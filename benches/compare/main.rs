@@ -6,16 +6,31 @@
 //! ratios count, not the figures. Where the machine has other work, `chrt --fifo 1` before the
 //! command, once built, keeps that out of `spacing` and `latency`.
 
+#[path = "../common/backend.rs"]
+#[expect(
+    dead_code,
+    reason = "what each request asked for interests the other benchmark"
+)]
 mod backend;
+#[path = "../common/closed_loop.rs"]
+mod closed_loop;
 mod contest;
+#[path = "../common/ground.rs"]
+mod ground;
+#[path = "../common/length.rs"]
+mod length;
 mod load;
 mod memory;
 mod procfs;
 mod proxy;
 mod spacing;
 mod speed;
+#[path = "../common/stats.rs"]
 mod stats;
 mod table;
+#[path = "../common/usage.rs"]
+mod usage;
+#[path = "../common/wire.rs"]
 mod wire;
 
 use std::io::{Write, stderr, stdout};
@@ -23,11 +38,12 @@ use std::thread::available_parallelism;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::contest::{Contest, Length};
-use crate::procfs::Usage;
+use crate::contest::{Contest, how_many_rounds};
+use crate::ground::allow_many_sockets;
+use crate::length::Length;
 use crate::table::{Row, write_head, write_rows};
+use crate::usage::Usage;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
@@ -136,7 +152,7 @@ async fn main() -> Result<()> {
          ratio: the median of each round's weir/nginx. bare: the same without a proxy (spacing: a\n\
          fine timer in its place); NOISY: a goal missed where that alone would have missed it.\n\
          Took {:.0} s, in which other processes had {:.1} % of the machine.",
-        order.length.rounds(),
+        how_many_rounds(order.length),
         begun.elapsed().as_secs_f64(),
         Usage::now()?.others_since(usage)
     )?;
@@ -157,19 +173,5 @@ fn write_title(out: &mut impl Write, contest: &Contest) -> Result<()> {
         "weir: {weir}\nnginx: {}\ncores: {cores}\n",
         contest.nginx.display()
     )?;
-    Ok(())
-}
-
-/// Thousands of requests wait on a connection each, here and in the proxies, which inherit this.
-fn allow_many_sockets() -> Result<()> {
-    const NEEDED: u64 = 12_000;
-    let now = getrlimit(Resource::Nofile);
-    if now.current.is_some_and(|open| open < NEEDED) {
-        let raised = Rlimit {
-            current: now.maximum,
-            maximum: now.maximum,
-        };
-        setrlimit(Resource::Nofile, raised).context("raise the limit of open files")?;
-    }
     Ok(())
 }

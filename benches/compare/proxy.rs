@@ -3,10 +3,9 @@
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -14,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
+use crate::ground::free_address;
 use crate::procfs::Tree;
 use crate::wire::{Connection, GET};
 
@@ -137,19 +137,6 @@ impl Drop for Proxy {
     }
 }
 
-/// A port that nobody listens on, below those that outgoing connections are given.
-fn free_address() -> Result<SocketAddr> {
-    static NEXT: AtomicU16 = AtomicU16::new(20_000);
-    loop {
-        let port = NEXT.fetch_add(1, Ordering::Relaxed);
-        ensure!(port < 32_000, "no free port between 20000 and 32000");
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        if TcpListener::bind(address).is_ok() {
-            return Ok(address);
-        }
-    }
-}
-
 fn weir_config(limit: &Limit, at: SocketAddr, admin: SocketAddr, backend: SocketAddr) -> String {
     let Limit {
         rate,
@@ -262,16 +249,4 @@ pub(crate) fn find_nginx() -> Result<PathBuf> {
         .context(
             "no nginx found: install one (`apt-get install nginx-light`) or name it in NGINX_BIN",
         )
-}
-
-/// The weir to compare: `WEIR_BIN`, or the one that Cargo built for this benchmark. None where
-/// `WEIR_BIN` is empty.
-pub(crate) fn find_weir() -> Result<Option<PathBuf>> {
-    let named = std::env::var_os("WEIR_BIN").map(PathBuf::from);
-    let built = option_env!("CARGO_BIN_EXE_weir").map(PathBuf::from);
-    let Some(binary) = named.or(built).filter(|path| !path.as_os_str().is_empty()) else {
-        return Ok(None);
-    };
-    ensure!(binary.is_file(), "no weir at {}", binary.display());
-    Ok(Some(binary))
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio::time::sleep;
 
+use crate::closed_loop::ClosedLoop;
 use crate::contest::{Between, Contest, Rounds};
-use crate::load::{ClosedLoop, Late, ask_at};
+use crate::load::{Late, ask_at};
 use crate::proxy::{Key, Limit, Product};
 use crate::stats::{Spacing, number};
 use crate::table::{Goal, Row};
@@ -88,7 +89,7 @@ async fn one_round(contest: &Contest, product: Product, case: &Case) -> Result<(
     let used = proxy.tree.cpu()?;
     contest.backend.note_arrivals();
     sleep(contest.length.window(case.window)).await;
-    let departures = contest.backend.arrivals();
+    let departures = contest.backend.moments();
     let used = proxy.tree.cpu()?.saturating_sub(used);
     load.stop().await?;
     let spacing = Spacing::of(&departures, interval).context("nothing reached the backend")?;
@@ -103,7 +104,7 @@ async fn bare(contest: &Contest, case: &Case) -> Result<Spacing> {
     let count = usize::try_from(window.as_nanos() / interval.as_nanos())?;
     contest.backend.note_arrivals();
     ask_at(contest.backend.address, 16, case.rate, count, Late::Skipped).await?;
-    let departures = contest.backend.arrivals();
+    let departures = contest.backend.moments();
     Spacing::of(&departures, interval).context("nothing reached the backend")
 }
 

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use tokio::time::sleep;
 
+use crate::closed_loop::ClosedLoop;
 use crate::contest::{Between, Contest, Rounds};
-use crate::load::{ClosedLoop, Late, ask_at};
+use crate::load::{Late, ask_at};
 use crate::proxy::{Key, Limit};
 use crate::stats::{Sorted, milliseconds, number};
 use crate::table::{Goal, Row};

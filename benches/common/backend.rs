@@ -46,24 +46,37 @@ impl Backend {
     }
 
     /// The arrivals since `note_arrivals`, in order; none are noted from now on.
-    pub(crate) fn arrivals(&self) -> Vec<Instant> {
+    pub(crate) fn arrivals(&self) -> Vec<Arrival> {
         self.arrivals.replace(None).unwrap_or_default()
     }
+
+    /// When they came.
+    pub(crate) fn moments(&self) -> Vec<Instant> {
+        self.arrivals().iter().map(|arrival| arrival.at).collect()
+    }
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) at: Instant,
+    /// What its target is, where that is a number: `/17`.
+    pub(crate) number: Option<u32>,
 }
 
 /// Held for a push or a swap only: the backend's thread writes, the benchmark's reads.
 #[derive(Debug, Default)]
-struct Arrivals(Mutex<Option<Vec<Instant>>>);
+struct Arrivals(Mutex<Option<Vec<Arrival>>>);
 
 impl Arrivals {
-    fn note(&self, at: Instant) {
+    fn note(&self, arrival: Arrival) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(noted) = noted.as_mut() {
-            noted.push(at);
+            noted.push(arrival);
         }
     }
 
-    fn replace(&self, with: Option<Vec<Instant>>) -> Option<Vec<Instant>> {
+    fn replace(&self, with: Option<Vec<Arrival>>) -> Option<Vec<Arrival>> {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut noted, with)
     }
@@ -85,10 +98,17 @@ async fn serve(mut stream: TcpStream, arrivals: &Arrivals) -> Result<()> {
     while stream.read_buf(&mut unread).await? > 0 {
         let at = Instant::now();
         while let Some(head) = head_length(&unread) {
-            arrivals.note(at);
+            let number = number(&unread);
+            arrivals.note(Arrival { at, number });
             unread.drain(..head);
             stream.write_all(ANSWER).await?;
         }
     }
     Ok(())
+}
+
+fn number(request: &[u8]) -> Option<u32> {
+    let digits = request.strip_prefix(b"GET /")?;
+    let end = digits.iter().position(|byte| *byte == b' ')?;
+    std::str::from_utf8(digits.get(..end)?).ok()?.parse().ok()
 }
