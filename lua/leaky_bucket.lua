@@ -270,7 +270,8 @@ local function promise(length, grants)
   end
 
   while length > 0 and is_open() and #deferred < MOST do
-    local room = math.floor(((reach - next) * of - rest) / ticks) + 1
+    -- At least one: where `next` is the last microsecond's, it is open all the same.
+    local room = math.max(math.floor(((reach - next) * of - rest) / ticks) + 1, 1)
     local owners = redis.call('LPOP', line, math.min(length, room, MOST - promised))
     for i, owner in ipairs(owners) do
       serve_deferred()

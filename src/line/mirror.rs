@@ -40,6 +40,8 @@ pub struct Reach {
     pub round_trip: Duration,
     /// How much earlier than a slot a call for it must begin.
     pub lead: Duration,
+    /// How much earlier than a slot the store must promise it, to be heard in time.
+    pub notice: Duration,
     /// How far ahead slots are promised.
     pub horizon: Duration,
 }

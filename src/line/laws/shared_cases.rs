@@ -12,6 +12,7 @@ const MINUTE: u64 = 60_000_000;
 const REACH: Reach = Reach {
     round_trip: Duration::from_micros(200),
     lead: Duration::from_micros(400),
+    notice: Duration::from_micros(200),
     horizon: Duration::from_millis(30),
 };
 const NOBODY: Habits = Habits {

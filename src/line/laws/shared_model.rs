@@ -137,7 +137,7 @@ impl Model {
         kept.rest = kept.rest.min(ticks.of - 1);
         kept.calls.insert(me, told.number);
         let lead = if call.needs_lead {
-            micros(told.reach.lead)
+            micros(told.reach.notice)
         } else {
             0
         };

@@ -396,6 +396,7 @@ fn reach(habits: &Habits) -> Reach {
     Reach {
         round_trip,
         lead,
+        notice: round_trip / 2 + Duration::from_micros(habits.jitter),
         horizon,
     }
 }

@@ -24,7 +24,7 @@ impl Distance {
         if self.smoothed.is_zero() {
             *self = Self {
                 smoothed: trip,
-                varies: trip / 2,
+                varies: trip / 8,
             };
             return;
         }
@@ -39,6 +39,8 @@ impl Distance {
         Reach {
             round_trip: self.smoothed,
             lead,
+            // The way back, and what it varies by.
+            notice: (self.smoothed / 2 + self.varies * 2).min(FURTHEST),
             // Between two of its calls there must be slots that it can hear of in time.
             horizon: (lead + self.smoothed + SPARE).clamp(HORIZON, FURTHEST),
         }
@@ -58,6 +60,7 @@ mod tests {
         };
         assert_eq!(reach(0).horizon, HORIZON);
         assert_eq!(reach(80).lead.as_millis(), 80);
+        assert_eq!(reach(80).notice.as_millis(), 40);
         assert_eq!(reach(80).horizon.as_millis(), 175);
         assert_eq!(reach(10_000).horizon, FURTHEST);
     }

@@ -11,8 +11,9 @@ use redis::Connection;
 
 use super::*;
 use crate::key::KeyHasher;
-use crate::line::laws::shared_model::Told;
-use crate::line::laws::shared_run::{Habits, Run, STEADY, ZERO};
+use crate::line::Run;
+use crate::line::laws::shared_model::{Model, Told};
+use crate::line::laws::shared_run::{self, Habits, STEADY, ZERO};
 use crate::units::Moment;
 
 /// A Redis of its own, ended with the test.
@@ -102,7 +103,7 @@ pub(super) fn pace(rate: &str, burst: u32, delay: u32) -> Pace {
 /// kept, which goes by the real clock in Redis.
 fn lives_through(server: &Server, seed: u64, pace: Pace, habits: &[Habits]) -> u64 {
     let mut beside = Beside::new(server.connect(), &seed.to_string());
-    let mut run = Run::new(seed, pace, habits);
+    let mut run = shared_run::Run::new(seed, pace, habits);
     let mut calls = 0;
     run.shadow = Some(Box::new(|told, call, expected| {
         let answer = beside.call(told, call);
@@ -122,6 +123,46 @@ fn lives_through(server: &Server, seed: u64, pace: Pace, habits: &[Habits]) -> u
     run.pass(Duration::from_secs(4));
     drop(run);
     calls
+}
+
+#[test]
+fn a_call_ends_where_a_slot_lies_a_fraction_behind_its_horizon() {
+    let server = Server::start();
+    let mut beside = Beside::new(server.connect(), "fraction");
+    let mut model = Model::default();
+    let pace = pace("7r/m", 5, 0);
+    let mut both = |number: u64, at: u64, call: &Call| {
+        let told = Told {
+            now: ZERO + at,
+            me: 0,
+            number,
+            pace: &pace,
+            reach: Distance::default().reach(),
+            dead: &[],
+        };
+        let answer = model.call(&told, call).expect("a new call");
+        assert_eq!(beside.call(&told, call), Some(answer.clone()));
+        answer
+    };
+    let wanted = vec![Run {
+        count: 2,
+        max_wait: None,
+    }];
+    let first = both(
+        1,
+        0,
+        &Call {
+            wanted,
+            ..Call::default()
+        },
+    );
+    // The next slot is at 8571428 4/7 µs.
+    let held = Call {
+        known: Some(first.known),
+        held: 1,
+        ..Call::default()
+    };
+    assert_eq!(both(2, 8_571_428 - 30_000, &held).grants.len(), 1);
 }
 
 #[test]

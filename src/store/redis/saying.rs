@@ -40,7 +40,7 @@ impl Saying<'_> {
     ) -> ScriptInvocation<'s> {
         let Self { pace, call, .. } = *self;
         let lead = if call.needs_lead {
-            micros(caller.reach.lead)
+            micros(caller.reach.notice)
         } else {
             0
         };
