@@ -2,8 +2,9 @@
 --
 -- KEYS   1 the instances: a sorted set, id by the time of its last beat
 -- ARGV   named below, spans in milliseconds
--- Reply  {how many live, id of each that is dead...}
--- Read by `Roll::read` in src/store/redis/heartbeat.rs.
+-- Reply  {how many live, how many of them come before the caller by name, id of each
+--         that is dead...}
+-- Read by `read` in src/store/redis/keeper.rs.
 
 local instances = KEYS[1]
 local me, alive, remembered, most = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -14,9 +15,17 @@ local function whole(n)
   return string.format('%.0f', n)
 end
 
+if redis.call('TYPE', instances).ok ~= 'zset' then
+  -- Whatever somebody put there is in the way.
+  redis.call('DEL', instances)
+end
 redis.call('ZADD', instances, whole(now), me)
 redis.call('ZREMRANGEBYSCORE', instances, '-inf', whole(now - remembered))
 redis.call('PEXPIRE', instances, whole(remembered))
 local dead = redis.call('ZREVRANGEBYSCORE', instances, '(' .. whole(now - alive), '-inf', 'LIMIT', 0, most)
-local live = redis.call('ZCOUNT', instances, whole(now - alive), '+inf')
-return { live, unpack(dead) }
+local live = redis.call('ZRANGEBYSCORE', instances, whole(now - alive), '+inf')
+local rank = 0
+for _, id in ipairs(live) do
+  rank = rank + (id < me and 1 or 0)
+end
+return { #live, rank, unpack(dead) }

@@ -40,6 +40,12 @@ local idle, idle_rest = now - credit, credit * of - delay * ticks
 local next, rest, number, last, hold
 local gone = 0
 
+-- A number, but for whatever somebody else may have written there.
+local function kept_number(text)
+  local n = tonumber(text)
+  return n and n > -1e17 and n < 1e17 and n or nil
+end
+
 local function whole(n)
   return string.format('%.0f', n)
 end
@@ -81,12 +87,12 @@ end
 local function recall()
   local kept = redis.call('HMGET', bucket, 'next', 'rest', 'number', 'last', 'hold', 'call:' .. me, 'sent:' .. me,
     'own:' .. me)
-  if (tonumber(kept[6]) or 0) >= call then
+  if (kept_number(kept[6]) or 0) >= call then
     return nil
   end
-  next, rest = tonumber(kept[1]) or idle, math.min(tonumber(kept[2]) or idle_rest, of - 1)
-  number, last = tonumber(kept[3]) or 0, tonumber(kept[4]) or 0
-  hold = math.max(tonumber(kept[5]) or 0, hold_for > 0 and now + hold_for or 0)
+  next, rest = kept_number(kept[1]) or idle, math.max(math.min(kept_number(kept[2]) or idle_rest, of - 1), 0)
+  number, last = math.max(kept_number(kept[3]) or 0, 0), kept_number(kept[4]) or 0
+  hold = math.max(kept_number(kept[5]) or 0, hold_for > 0 and now + hold_for or 0)
   if not kept[1] then
     redis.call('DEL', line)
     if held > 0 then
@@ -129,6 +135,9 @@ end
 
 -- Instances that are no more have no tickets.
 local function bury()
+  if redis.call('LLEN', line) == 0 then
+    return
+  end
   for id in string.gmatch(dead, '[^,]+') do
     gone = gone + redis.call('LREM', line, 0, id)
     redis.call('HDEL', bucket, 'call:' .. id, 'sent:' .. id, 'own:' .. id, 'lead:' .. id)

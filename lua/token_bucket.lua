@@ -22,12 +22,18 @@ local ticks = micros * of + part
 local interval = ticks / of
 local credit = math.ceil(delay * ticks / of)
 local idle, idle_rest = now - credit, credit * of - delay * ticks
+-- A number, but for whatever somebody else may have written there.
+local function kept_number(text)
+  local n = tonumber(text)
+  return n and n > -1e17 and n < 1e17 and n or nil
+end
+
 -- `slack` is how far `next` may go back for a request that passed at `since` or later and
 -- was not served after all, without forgetting those that were.
 local kept = redis.call('HMGET', bucket, 'next', 'rest', 'number', 'last', 'since', 'slack')
-local next, rest = tonumber(kept[1]) or idle, math.min(tonumber(kept[2]) or idle_rest, of - 1)
-local number, last = tonumber(kept[3]) or 0, tonumber(kept[4]) or 0
-local since, slack = tonumber(kept[5]) or 1, tonumber(kept[6]) or math.huge
+local next, rest = kept_number(kept[1]) or idle, math.max(math.min(kept_number(kept[2]) or idle_rest, of - 1), 0)
+local number, last = math.max(kept_number(kept[3]) or 0, 0), kept_number(kept[4]) or 0
+local since, slack = kept_number(kept[5]) or 1, kept_number(kept[6]) or math.huge
 
 local function whole(n)
   return string.format('%.0f', n)

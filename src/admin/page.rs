@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::forward::TargetKind;
 use crate::proxy::App;
+use crate::store::RedisStore;
 use crate::units::Human;
 
 const HEAD: &str = r#"<!doctype html><html lang="en"><meta charset="utf-8">
@@ -24,6 +25,19 @@ const LIMITS: &str = "<h2>Limits</h2><div><table><tr><th>limit<th>waiting<th>lon
 const UPSTREAMS: &str = "</table></div><h2>Upstreams</h2><div><table><tr><th>upstream<th>in flight<th>state\
     <th>at most in flight<th>answers</tr>";
 
+/// What is to be said of a store that instances share.
+fn shared(store: &RedisStore) -> String {
+    let instances = match store.instances() {
+        1 => "this instance alone".to_owned(),
+        many => format!("{many} instances"),
+    };
+    if store.is_well() {
+        format!(" Lines are in Redis, shared by {instances}.")
+    } else {
+        format!(" Redis is away: limits go on without it, as last shared by {instances}.")
+    }
+}
+
 /// The status page: a table of limits, one of upstreams.
 pub(super) fn status(app: &App, draining: bool) -> String {
     let mut page = String::from(HEAD);
@@ -32,8 +46,9 @@ pub(super) fn status(app: &App, draining: bool) -> String {
     // A String takes whatever is written.
     let _infallible = write!(
         page,
-        "<h1>weir {version}: {state}</h1><p>{} waiting in this instance.</p>",
-        app.crowd.waiting()
+        "<h1>weir {version}: {state}</h1><p>{} waiting in this instance.{}</p>",
+        app.crowd.waiting(),
+        app.store.as_deref().map_or_else(String::new, shared),
     );
     page.push_str(LIMITS);
     for limiter in &app.limiters {

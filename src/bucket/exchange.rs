@@ -63,6 +63,30 @@ impl Limiter {
         Ok(Entry::Asked(Asked::new(place, placed)))
     }
 
+    /// Hears how a bucket stands that this instance may know nothing of, so that a
+    /// refusal elsewhere can tell when it has room.
+    pub(super) async fn look(&self, key: KeyId) {
+        let policy = self.policy.load_full();
+        let Some(store) = self.store.as_ref().filter(|_| !policy.pace.has_line()) else {
+            return;
+        };
+        let name = BucketName {
+            limit: &policy.name,
+            key,
+        };
+        if !store.is_up(name) {
+            return;
+        }
+        let nothing = Call::default();
+        if let Ok(Some(answer)) = store.token_bucket(name, &policy.pace, &nothing).await {
+            // A full table knows nothing of it, as before.
+            let _full = self.with(key, |bucket, now| {
+                bucket.attach(&policy.pace, now);
+                bucket.seen(&answer);
+            });
+        }
+    }
+
     /// Others left a line: those who wait here move up.
     pub fn hurry(self: &Arc<Self>, key: KeyId, intervals: u32) {
         if self

@@ -307,6 +307,7 @@ impl Limiter {
             let pace = self.pace(&policy, key);
             let mut call: Option<(u64, Call)> = None;
             let mut missed = 0;
+            let mut retries = false;
             let mut promises: SmallVec<[Promise<Waiter>; 2]> = SmallVec::new();
             let mut alarm = None;
             let mut handed_out = Moment::default();
@@ -318,6 +319,7 @@ impl Limiter {
                 let timer = bucket.first().map(|waiter| waiter.timer.clone());
                 if let Some(store) = &self.store {
                     let reach = store.reach();
+                    retries = bucket.takes_retry(now);
                     missed = bucket.missed();
                     let number = store.number();
                     call = bucket
@@ -329,6 +331,9 @@ impl Limiter {
                 }
             });
             self.metrics.slots(Fate::Missed, missed);
+            if retries {
+                self.align(&policy, key);
+            }
             if let Some((number, call)) = call {
                 self.say(key, number, call);
             }
@@ -341,7 +346,7 @@ impl Limiter {
             let undelivered = promises
                 .into_iter()
                 .filter_map(|promise| self.deliver(key, promise, handed_out, &mut permit));
-            if undelivered.map(Turn::give_back).count() == 0 {
+            if undelivered.map(Turn::give_back).count() == 0 && !retries {
                 return;
             }
         }

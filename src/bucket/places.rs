@@ -253,6 +253,9 @@ impl<'a> Places<'a> {
             match asked.answer().await {
                 Ok(entry) => self.entered(index, entry),
                 Err(Unheard::Refused(refusal)) => {
+                    for (_, other) in self.others(index) {
+                        other.limiter.look(other.key).await;
+                    }
                     let refused = self.refused(index, refusal);
                     return Err(Unserved::Refused(Box::new(refused)));
                 }
@@ -261,6 +264,12 @@ impl<'a> Places<'a> {
             self.arrive(index + 1).map_err(Unserved::Refused)?;
         }
         Ok(())
+    }
+
+    /// All limits but one.
+    fn others(&self, index: usize) -> impl Iterator<Item = (usize, &'a Claim)> + use<'a> {
+        let claims = self.claims.iter().enumerate();
+        claims.filter(move |(other, _)| *other != index)
     }
 
     /// Its own slot is not there yet: the room in the next line is for another.

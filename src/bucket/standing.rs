@@ -94,11 +94,14 @@ impl Limiter {
 
     /// From now on a bucket is kept here.
     fn part_with_store(self: &Arc<Self>, policy: &Policy, key: KeyId, pace: &Pace) {
+        let rank = self.store.as_ref().map_or(0, |store| store.rank());
+        let behind = policy.pace.interval().saturating_mul(rank);
         let parted = self.with_known(key, |bucket, now| {
             if bucket.is_attached() && pace.is_open() {
                 bucket.forgive(pace, now);
+                return Some((bucket.detach(pace, Duration::ZERO, now)?, now));
             }
-            Some((bucket.detach(pace, now)?, now))
+            Some((bucket.detach(pace, behind, now)?, now))
         });
         if let Some((heard, now)) = parted.flatten() {
             self.tell(policy, key, pace, heard, now);

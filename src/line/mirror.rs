@@ -376,6 +376,11 @@ impl Mirror {
         self.retry.is_none_or(|retry| retry <= now)
     }
 
+    /// Whether what went wrong is to be tried again by now: said once.
+    pub(super) fn takes_retry(&mut self, now: Moment) -> bool {
+        self.retry.take_if(|retry| *retry <= now).is_some()
+    }
+
     /// When the next call is due; `None` while there is nothing to say.
     pub(super) fn call_at(
         &self,
@@ -495,6 +500,15 @@ impl Mirror {
         self.flying.take_if(|flying| *flying == number).is_some()
     }
 
+    /// Takes in how the bucket stands. False while a call is under way.
+    pub(super) fn seen(&mut self, answer: &Answer) -> bool {
+        let idle = self.flying.is_none() && self.attached;
+        if idle {
+            self.known = Some(answer.known);
+        }
+        idle
+    }
+
     /// Whether `number` is the call under way.
     pub(super) fn is_calling(&self, number: u64) -> bool {
         self.flying == Some(number)
@@ -571,6 +585,7 @@ impl Mirror {
     /// The line is the store's again; here it had come to `owed`.
     pub(super) fn attach(&mut self, owed: Moment) {
         self.attached = true;
+        self.flying = None;
         self.owed = Some(owed);
         self.must_ask = true;
         self.length = 0;

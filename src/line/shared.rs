@@ -54,11 +54,15 @@ impl<T> Bucket<T> {
     }
 
     /// From now on it goes by itself, at this instance's part of the pace. Those who
-    /// have no place yet stay where they would have been admitted here. `None` where
-    /// it does so already.
-    pub fn detach(&mut self, part: &Pace, now: Moment) -> Option<Heard<T>> {
+    /// have no place yet stay where they would have been admitted here. Its next slot
+    /// is so far `behind` the one that all know. `None` where it does so already.
+    pub fn detach(&mut self, part: &Pace, behind: Duration, now: Moment) -> Option<Heard<T>> {
         let line = self.line.as_mut()?;
         let mirror = line.mirror.as_mut().filter(|mirror| mirror.attached)?;
+        if self.next.at() > now || !line.ready.is_empty() {
+            // All instances know the same next slot: one after the other uses its own.
+            self.next = Pace::slot_at(self.next.at().max(now).after(behind));
+        }
         let newcomers = mirror.detach();
         let newcomers: Vec<_> = newcomers
             .into_iter()
@@ -118,7 +122,7 @@ impl<T> Bucket<T> {
         let next = self.next;
         let line = self.line.as_mut()?;
         let (ready, aside) = (line.ready.len(), line.blocked.len());
-        let mirror = line.mirror.as_mut()?;
+        let mirror = line.mirror.as_mut().filter(|mirror| mirror.attached)?;
         let due = mirror.call_at(pace, next, ready, reach)?;
         if due > now {
             return None;
@@ -163,6 +167,14 @@ impl<T> Bucket<T> {
         })
     }
 
+    /// Takes in how the bucket stands, where nothing is under way that will tell.
+    pub fn seen(&mut self, answer: &Answer) {
+        let next = Pace::slot_at(answer.next);
+        if self.mirror_mut().is_some_and(|mirror| mirror.seen(answer)) {
+            self.next = next;
+        }
+    }
+
     /// Whether the call of this `number` is still waited for.
     pub fn is_calling(&self, number: u64) -> bool {
         self.mirror()
@@ -188,6 +200,12 @@ impl<T> Bucket<T> {
         self.mirror().is_none_or(|mirror| mirror.retries(now))
     }
 
+    /// Whether it goes by itself, though it is time to try the store again: said once.
+    pub fn takes_retry(&mut self, now: Moment) -> bool {
+        let alone = self.mirror_mut().filter(|mirror| !mirror.attached);
+        alone.is_some_and(|mirror| mirror.takes_retry(now))
+    }
+
     /// Others left the line: slots come so many intervals earlier.
     pub fn hurry(&mut self, intervals: u32) {
         if let Some(mirror) = self.mirror_mut() {
@@ -208,7 +226,9 @@ impl<T> Bucket<T> {
 
     /// How many wait in its line, all instances together.
     pub fn length(&self) -> usize {
-        let shared = self.mirror().filter(|mirror| mirror.attached);
+        let shared = self
+            .mirror()
+            .filter(|mirror| mirror.attached && self.is_engaged());
         shared.map_or(0, Mirror::length).max(self.waiting())
     }
 

@@ -162,7 +162,7 @@ impl RedisStore {
             breakers: Breakers::new(parts),
             mappings: std::iter::repeat_with(Mutex::default).take(parts).collect(),
             distance: Mutex::default(),
-            roll: ArcSwap::from_pointee(Roll::default().next(1, Vec::new())),
+            roll: ArcSwap::from_pointee(Roll::default().next(1, 0, Vec::new())),
             look: Notify::new(),
             is_up: watch::Sender::new(false),
             news,
@@ -192,6 +192,11 @@ impl RedisStore {
     /// How many instances share it, as last seen.
     pub fn instances(&self) -> u32 {
         self.roll.load().live
+    }
+
+    /// How many of them come before this one, in an order that all agree on.
+    pub fn rank(&self) -> u32 {
+        self.roll.load().rank
     }
 
     /// How far away it is.

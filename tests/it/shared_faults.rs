@@ -194,3 +194,38 @@ async fn metrics_and_readiness_tell_how_redis_does() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_bucket_that_something_else_overwrote_goes_alone_and_comes_back() {
+    let redis = Redis::start().await;
+    let backend = Backend::start();
+    let limit = "rate = \"20r/s\"\nburst = 100";
+    let weirs = instances(&redis.store(), limit, &backend, 2).await;
+    let begun = Instant::now();
+    let mut all = clients(&weirs[0], 40).await;
+    for client in &mut all {
+        client.send(Request::get("/").bytes()).await;
+    }
+    weirs[0].has_waiting(30).await;
+    let keys = redis.keys().await;
+    let bucket = keys
+        .iter()
+        .find(|key| key.ends_with('}'))
+        .expect("a bucket");
+    redis.call(&["SET", bucket, "x", "PX", "1500"]).await;
+    let served = responses(all).await;
+    assert!(served.iter().all(|response| response.status == 200));
+    let left = Departures::to(&backend);
+    assert!(left.most_in(ms(1_000)) <= 22, "{}", left.most_in(ms(1_000)));
+    let gone = ms(3_500).saturating_sub(begun.elapsed());
+    tokio::time::sleep(gone).await;
+    // Whoever comes afterwards is served as ever, here and there.
+    for weir in &weirs {
+        assert_eq!(weir.get("/").await.status, 200);
+    }
+    until("the bucket is in Redis again", async || {
+        let there = redis.keys().await.iter().any(|key| key == bucket);
+        there.then_some(()).ok_or_else(|| "it is not".to_owned())
+    })
+    .await;
+}

@@ -268,7 +268,7 @@ fn a_store_that_comes_back_finds_everyone_in_order() {
     let tickets: Vec<_> = (0..5).map(|one| bucket.want(None, at(one), one)).collect();
     assert!(bucket.call(&pace, &REACH, at(1_000), || 1).is_some());
     let heard = bucket
-        .detach(&pace.share(2), at(50_000))
+        .detach(&pace.share(2), Duration::ZERO, at(50_000))
         .expect("it was attached");
     assert_eq!((heard.admitted, heard.refused.len()), (tickets, 0));
     assert_eq!(

@@ -261,7 +261,7 @@ impl Run<'_> {
                 if !instance.bucket.is_calling(number) {
                     return;
                 }
-                if let Some(heard) = instance.bucket.detach(&instance.pace, now) {
+                if let Some(heard) = instance.bucket.detach(&instance.pace, Duration::ZERO, now) {
                     self.refused += heard.refused.len();
                 }
                 let instance = &mut self.instances[who];

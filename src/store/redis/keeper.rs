@@ -20,7 +20,7 @@ const ALIVE: Duration = Duration::from_secs(3);
 /// Dead instances are remembered for so long, and so many of them: their tickets
 /// may stand in slow lines.
 const REMEMBERED: Duration = Duration::from_hours(24 * 7);
-const MOST_DEAD: usize = 1_000;
+const MOST_DEAD: usize = 100;
 
 /// How often what was lost is tried.
 const PROBE: Duration = Duration::from_millis(100);
@@ -140,16 +140,16 @@ impl RedisStore {
             .arg(millis(REMEMBERED))
             .arg(MOST_DEAD);
         let began = self.clock.now();
-        let told: Result<(u32, Vec<String>), StoreError> = self
+        let told: Result<(u32, u32, Vec<String>), StoreError> = self
             .invoke::<Vec<redis::Value>>(&script)
             .await
             .and_then(|reply| read(&reply));
         match told {
-            Ok((live, dead)) => {
+            Ok((live, rank, dead)) => {
                 let trip = self.clock.now().since(began);
                 self.metrics.called(StoreScript::Heartbeat, trip);
                 self.distance.lock().observe(trip);
-                let roll: Roll = self.roll.load().next(live, dead);
+                let roll: Roll = self.roll.load().next(live, rank, dead);
                 self.metrics.instances(roll.live);
                 let edition = roll.edition;
                 if self.roll.swap(Arc::new(roll)).edition != edition {
@@ -186,14 +186,15 @@ impl RedisStore {
     }
 }
 
-fn read(reply: &[redis::Value]) -> Result<(u32, Vec<String>), StoreError> {
-    let (live, dead) = reply.split_first().ok_or(super::OddReply)?;
-    let live = redis::from_redis_value_ref(live).map_err(|_odd| super::OddReply)?;
+fn read(reply: &[redis::Value]) -> Result<(u32, u32, Vec<String>), StoreError> {
+    let ([live, rank], dead) = reply.split_first_chunk().ok_or(super::OddReply)?;
+    let count = |value| redis::from_redis_value_ref::<u32>(value).map_err(|_odd| super::OddReply);
+    let (live, rank) = (count(live)?, count(rank)?);
     let dead = dead
         .iter()
         .map(|id| redis::from_redis_value_ref(id).map_err(|_odd| super::OddReply))
         .collect::<Result<_, _>>()?;
-    Ok((live, dead))
+    Ok((live, rank, dead))
 }
 
 fn millis(span: Duration) -> u64 {
