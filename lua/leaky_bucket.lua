@@ -5,7 +5,7 @@
 -- Reply  {now, next, number, hold, length, tickets, place, runs, joined of each run...,
 --         number and slot of each grant...}; {} where a later call has been here before.
 --         `tickets` are the caller's in the line, `place` that of the first, from 0, or -1.
--- Read by `Answer::read` in src/store/redis/answer.rs; the words are those of ARCHITECTURE.md.
+-- Read by `read` in src/store/redis/answer.rs; the words are those of ARCHITECTURE.md.
 
 local bucket, line = KEYS[1], KEYS[2]
 local now, me, call = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])

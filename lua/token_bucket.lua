@@ -4,7 +4,7 @@
 -- ARGV   named below; spans and instants are whole microseconds on Redis's clock
 -- Reply  {now, next, number, 0, 0, 0, -1, runs, passed of each run..., number and slot of
 --         each grant...}: as that of leaky_bucket.lua, whose line is always empty.
--- Read by `Answer::read` in src/store/redis/answer.rs.
+-- Read by `read` in src/store/redis/answer.rs.
 
 local bucket = KEYS[1]
 local now = tonumber(ARGV[1])

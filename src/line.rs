@@ -3,7 +3,8 @@
 //! Everything here is pure: the caller says what time it is. `pace` holds the
 //! arithmetic of slots, `ledger` the slots that may yet come back, `bucket` the
 //! line itself. Where instances share a line, `mirror` is what one of them knows of
-//! it and `shared` what a bucket does by that.
+//! it, `shared` what a bucket does by that, and `sync` has the words between it and
+//! the store.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -14,9 +15,10 @@ mod ledger;
 mod mirror;
 mod pace;
 mod shared;
+mod sync;
 
 pub use bucket::{Bucket, Promise, Ticket};
 pub use ledger::Loan;
-pub use mirror::{Answer, Call, Grant, Known, Reach, Run};
 pub use pace::{Crowded, Pace, PaceError, Remaining, Slot, TOLERANCE, Verdict};
 pub use shared::Heard;
+pub use sync::{Answer, Call, Grant, Known, Reach, Run};

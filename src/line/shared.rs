@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use super::bucket::{Bucket, Promise, Ticket};
 use super::ledger::Loan;
-use super::mirror::{Answer, Call, Mirror, Placed, Reach};
+use super::mirror::{Mirror, Placed};
 use super::pace::{Pace, Verdict};
+use super::sync::{Answer, Call, Reach};
 use crate::units::Moment;
 
 /// What an answer meant for those who asked.
@@ -59,9 +60,10 @@ impl<T> Bucket<T> {
     pub fn detach(&mut self, part: &Pace, behind: Duration, now: Moment) -> Option<Heard<T>> {
         let line = self.line.as_mut()?;
         let mirror = line.mirror.as_mut().filter(|mirror| mirror.attached)?;
-        if self.next.at() > now || !line.ready.is_empty() {
+        if part.has_line() && (self.next.at() > now || !line.ready.is_empty()) {
             // All instances know the same next slot: one after the other uses its own.
-            self.next = Pace::slot_at(self.next.at().max(now).after(behind));
+            let next = part.fresh(now).max(self.next);
+            self.next = Pace::slot_at(next.at().after(behind));
         }
         let newcomers = mirror.detach();
         let newcomers: Vec<_> = newcomers
