@@ -60,7 +60,8 @@ impl<T> Bucket<T> {
     pub fn detach(&mut self, part: &Pace, behind: Duration, now: Moment) -> Option<Heard<T>> {
         let line = self.line.as_mut()?;
         let mirror = line.mirror.as_mut().filter(|mirror| mirror.attached)?;
-        if part.has_line() && (self.next.at() > now || !line.ready.is_empty()) {
+        let someone_waits = line.ready.len() > mirror.wanting();
+        if part.has_line() && (self.next.at() > now || someone_waits) {
             // All instances know the same next slot: one after the other uses its own.
             let next = part.fresh(now).max(self.next);
             self.next = Pace::slot_at(next.at().after(behind));
