@@ -99,13 +99,11 @@ impl Limiter {
         let parted = self.with_known(key, |bucket, now| {
             if bucket.is_attached() && pace.is_open() {
                 bucket.forgive(pace, now);
-                return Some((bucket.detach(pace, Duration::ZERO, now)?, now));
             }
             Some((bucket.detach(pace, behind, now)?, now))
         });
         if let Some((heard, now)) = parted.flatten() {
             self.tell(policy, key, pace, heard, now);
-            self.flow(key);
         }
     }
 

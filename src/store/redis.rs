@@ -218,7 +218,7 @@ impl RedisStore {
         call: &Call,
     ) -> Result<Option<Answer>, StoreError> {
         let names = self.names.bucket(name.limit, name.key);
-        let part = self.part(name);
+        let part = self.part_of(&names);
         let roll = self.roll.load();
         let dead = if call.buried == roll.edition {
             String::new()
@@ -254,7 +254,7 @@ impl RedisStore {
         call: &Call,
     ) -> Result<Option<Answer>, StoreError> {
         let names = self.names.bucket(name.limit, name.key);
-        let part = self.part(name);
+        let part = self.part_of(&names);
         let saying = Saying {
             now: 0,
             pace,
@@ -405,7 +405,15 @@ impl RedisStore {
         if self.mappings.len() == 1 {
             0
         } else {
-            self.names.bucket(name.limit, name.key).part
+            self.part_of(&self.names.bucket(name.limit, name.key))
+        }
+    }
+
+    fn part_of(&self, names: &BucketNames) -> usize {
+        if self.mappings.len() == 1 {
+            0
+        } else {
+            names.part
         }
     }
 
