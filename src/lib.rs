@@ -14,6 +14,7 @@ pub mod limit;
 pub mod line;
 pub mod metrics;
 pub mod peer;
+pub mod pem;
 pub mod proxy;
 pub mod respond;
 pub mod route;

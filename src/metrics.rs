@@ -72,6 +72,14 @@ const COUNTERS: &[(&str, &str)] = &[
         "Connections closed because their client made no progress",
     ),
     (
+        "weir_connections_failed_total",
+        "Connections ended for what their client sent, by what was wrong",
+    ),
+    (
+        "weir_streams_timed_out_total",
+        "Answers over HTTP/2 given up because their client took nothing of them",
+    ),
+    (
         "weir_config_reloads_total",
         "Reloads of the config that were asked for, by how they went",
     ),
@@ -240,6 +248,18 @@ labels! {
         Broken = "broken",
         /// The health probe failed.
         Health = "health",
+    }
+}
+
+labels! {
+    /// What was wrong with a connection.
+    ConnectionFault {
+        /// No TLS came up.
+        Tls = "tls",
+        /// A proxy did not say for whom it opened it.
+        Announcement = "proxy_protocol",
+        /// It broke the rules of HTTP/2, by floods too.
+        Protocol = "http2",
     }
 }
 
@@ -433,7 +453,18 @@ impl Metrics {
             open: self.gauge("weir_connections", &listener),
             refused: self.counter("weir_connections_refused_total", &listener),
             timed_out: self.counter("weir_connections_timed_out_total", &listener),
+            failed: self.counters(
+                "weir_connections_failed_total",
+                ("listener", name),
+                "kind",
+                ConnectionFault::ALL.iter().map(|kind| kind.as_str()),
+            ),
         }
+    }
+
+    /// The counter of answers over HTTP/2 that nobody takes.
+    pub fn untaken(&self) -> Counter {
+        self.counter("weir_streams_timed_out_total", &[])
     }
 
     /// A config holds from now on.

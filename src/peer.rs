@@ -1,14 +1,19 @@
 //! Who is at the other end of a connection, and is it still there?
 
+mod announced;
+mod certificate;
+mod connections;
 mod deadline;
 mod head;
 mod own;
+mod preface;
+mod socket;
 mod stream;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Context;
 use std::time::Duration;
 
@@ -20,7 +25,12 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-use deadline::Deadline;
+pub use announced::{AnnounceError, announced};
+pub use certificate::{Certificate, CertificateError, CertificateFiles};
+pub use connections::{Connections, Open};
+pub use deadline::Deadline;
+pub use preface::Protocol;
+pub use socket::Socket;
 pub use stream::Stream;
 
 /// How long a client may take for what.
@@ -41,7 +51,13 @@ pub struct Peer {
     /// The address as headers have it.
     text: HeaderValue,
     socket: TcpStream,
+    /// Whether its bytes come through TLS.
+    pub is_secure: bool,
     timeouts: Timeouts,
+    /// Whether it speaks HTTP/2: many requests at once.
+    is_multiplexed: AtomicBool,
+    /// Requests that are under way, in HTTP/2.
+    under_way: AtomicUsize,
     /// For the next byte of a head, or for the head's end.
     request: Deadline,
     /// Whether a head has begun and is not whole.
@@ -56,18 +72,29 @@ pub struct Peer {
     dismissed: AtomicBool,
     /// Told once it is dismissed.
     task: AtomicWaker,
+    #[expect(dead_code, reason = "it is counted as long as anyone has it")]
+    open: Open,
 }
 
 impl Peer {
-    /// A connection that was just accepted.
+    /// A connection that was just accepted, with TLS or without.
     #[expect(clippy::missing_panics_doc, reason = "every address makes a header")]
-    pub fn new(socket: TcpStream, address: SocketAddr, timeouts: Timeouts) -> Arc<Self> {
+    pub fn new(
+        socket: TcpStream,
+        address: SocketAddr,
+        is_secure: bool,
+        timeouts: Timeouts,
+        open: Open,
+    ) -> Arc<Self> {
         let ip = address.ip().to_canonical();
         let peer = Self {
             ip,
             text: HeaderValue::try_from(ip.to_string()).expect("an address makes a header"),
             socket,
+            is_secure,
             timeouts,
+            is_multiplexed: AtomicBool::new(false),
+            under_way: AtomicUsize::new(0),
             request: Deadline::default(),
             in_head: AtomicBool::new(false),
             is_odd: AtomicBool::new(false),
@@ -76,8 +103,14 @@ impl Peer {
             write: Deadline::default(),
             dismissed: AtomicBool::new(false),
             task: AtomicWaker::new(),
+            open,
         };
-        peer.request.set(timeouts.idle);
+        // TLS begins with the connection, a request when its client likes.
+        peer.request.set(if is_secure {
+            timeouts.header
+        } else {
+            timeouts.idle
+        });
         Arc::new(peer)
     }
 
@@ -91,15 +124,42 @@ impl Peer {
         &self.text
     }
 
+    /// The client is known to speak this: its requests may begin.
+    pub fn speaks(&self, protocol: Protocol) {
+        if protocol == Protocol::Http2 {
+            self.is_multiplexed.store(true, Ordering::Relaxed);
+            self.request.set(self.timeouts.idle);
+        } else if self.is_secure {
+            self.request.set(self.timeouts.idle);
+        }
+    }
+
+    /// Whether requests share the connection: each is a stream of HTTP/2, and hyper
+    /// tells of those that are given up.
+    pub fn is_multiplexed(&self) -> bool {
+        self.is_multiplexed.load(Ordering::Relaxed)
+    }
+
+    /// How long the client may take nothing of an answer.
+    pub const fn write_timeout(&self) -> Duration {
+        self.timeouts.write
+    }
+
     /// A request's head is here: from now on it is weir that takes its time.
     pub fn asked(&self) {
         self.request.clear();
-        self.in_head.store(false, Ordering::Relaxed);
+        if self.is_multiplexed() {
+            self.under_way.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.in_head.store(false, Ordering::Relaxed);
+        }
     }
 
     /// The answer is whole, or given up: the client may ask again.
     pub fn answered(&self) {
-        self.request.set(self.timeouts.idle);
+        if !self.is_multiplexed() || self.under_way.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.request.set(self.timeouts.idle);
+        }
     }
 
     /// Whether the head that came last is one that servers read in two ways, which
@@ -142,6 +202,11 @@ impl Peer {
         self.dismissed.load(Ordering::SeqCst)
     }
 
+    /// Whether nothing of a request has come, and none is served.
+    pub fn is_silent(&self) -> bool {
+        self.request.is_set() && !self.in_head.load(Ordering::Relaxed)
+    }
+
     /// Whether bytes came behind the request's head, a body's or the next one's.
     pub fn has_more(&self) -> bool {
         self.has_more.load(Ordering::Relaxed)
@@ -158,6 +223,7 @@ impl Peer {
         let more = self.more.notified();
         tokio::pin!(more);
         more.as_mut().enable();
+        // In HTTP/2 nothing is noted, and this never resolves: hyper does notice.
         if !self.has_more() {
             more.await;
         }
@@ -197,6 +263,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::metrics::Metrics;
 
     const TIMEOUTS: Timeouts = Timeouts {
         header: Duration::from_millis(40),
@@ -210,7 +277,9 @@ mod tests {
             .await
             .expect("a connection");
         let (socket, address) = listener.accept().await.expect("a client");
-        (client, Peer::new(socket, address, TIMEOUTS))
+        let open = Connections::new(1, Metrics::new().connections()).open();
+        let open = open.expect("room for one");
+        (client, Peer::new(socket, address, false, TIMEOUTS, open))
     }
 
     #[tokio::test]

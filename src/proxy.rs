@@ -7,7 +7,9 @@ mod outgoing;
 mod path;
 mod send;
 mod sight;
+mod streams;
 
 pub use app::{App, Edition, Route, Settings, Upstream, Worker};
 pub use outgoing::Outgoing;
 pub use path::proxy;
+pub use streams::Streams;

@@ -6,5 +6,6 @@ mod janitor;
 mod listen;
 mod run;
 mod serve;
+mod welcome;
 
 pub use run::{Ended, Order, ServerError, run};

@@ -27,8 +27,13 @@ pub(super) fn serve(path: &Path) -> anyhow::Result<ExitCode> {
         let mut signals = Signals::listen().context("signals can't be listened for")?;
         let began = |listen: SocketAddr, admin: SocketAddr| {
             let version = env!("CARGO_PKG_VERSION");
+            let scheme = if config.server.tls.is_some() {
+                "https"
+            } else {
+                "http"
+            };
             let config = path.display();
-            info!(%config, "weir {version} listens on http://{listen}, admin on http://{admin}");
+            info!(%config, "weir {version} listens on {scheme}://{listen}, admin on http://{admin}");
         };
         run(&config, async || signals.order(path).await, began).await?;
         Ok(ExitCode::SUCCESS)

@@ -8,6 +8,7 @@ use ipnet::IpNet;
 
 use crate::forward::Target;
 use crate::limit::Policy;
+use crate::peer::CertificateFiles;
 use crate::route::Pattern;
 use crate::store::RedisConfig;
 
@@ -35,6 +36,10 @@ pub struct ServerConfig {
     pub listen: SocketAddr,
     /// Where status page, metrics and health are.
     pub admin: SocketAddr,
+    /// What clients are shown, where they come over TLS.
+    pub tls: Option<CertificateFiles>,
+    /// Whether trusted proxies say in a PROXY header for whom they connect.
+    pub proxy_protocol: bool,
     /// What changes on the admin listener must carry.
     pub admin_token: Option<Secret>,
     /// Whether the admin listener takes no changes.
@@ -88,6 +93,8 @@ impl ServerConfig {
         [
             ("listen", self.listen != new.listen),
             ("admin", self.admin != new.admin),
+            ("tls", self.tls.is_some() != new.tls.is_some()),
+            ("proxy_protocol", self.proxy_protocol != new.proxy_protocol),
             ("shutdown_grace", self.shutdown_grace != new.shutdown_grace),
             ("threads", self.threads != new.threads),
             ("header_timeout", self.header_timeout != new.header_timeout),

@@ -8,8 +8,10 @@ use ipnet::IpNet;
 
 use super::checked::{Secret, ServerConfig};
 use super::field::Field;
+use super::pem::{CERTIFICATE, PRIVATE_KEY, pem};
 use super::section::Section;
 use super::store::secret;
+use crate::peer::CertificateFiles;
 
 const LISTEN: SocketAddr = local(8080);
 const ADMIN: SocketAddr = local(9180);
@@ -19,10 +21,11 @@ const GRACE: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_hours(1)
 
 pub(super) fn server(section: &Section<'_>) -> ServerConfig {
     let seconds = Duration::from_secs;
-    section.refuse(&["tls"], "TLS for clients is not supported yet");
     let server = ServerConfig {
         listen: address(section, "listen", LISTEN),
         admin: address(section, "admin", ADMIN),
+        tls: section.get("tls").and_then(|field| tls(&field)),
+        proxy_protocol: section.flag("proxy_protocol", false),
         admin_token: section.get("admin_token").and_then(token),
         admin_read_only: section.flag("admin_read_only", false),
         trusted_proxies: trusted_proxies(section),
@@ -39,7 +42,36 @@ pub(super) fn server(section: &Section<'_>) -> ServerConfig {
         legacy_headers: section.flag("legacy_headers", false),
     };
     check_admin(section, &server);
+    if server.proxy_protocol
+        && server.trusted_proxies.is_empty()
+        && let Some(field) = section.get("proxy_protocol")
+    {
+        field.fault("needs trusted_proxies: only they are asked for whom they connect");
+    }
     server
+}
+
+/// The certificate that clients are shown, and its key.
+fn tls(field: &Field<'_>) -> Option<CertificateFiles> {
+    let section = field.section()?;
+    let file = |key, block| {
+        let advice = "write the path of a PEM file";
+        section
+            .need(key, advice)
+            .and_then(|field| pem(&field, block))
+    };
+    let (cert, key) = (file("cert", CERTIFICATE), file("key", PRIVATE_KEY));
+    section.close();
+    let files = CertificateFiles {
+        cert: cert?,
+        key: key?,
+    };
+    let loaded = files.load();
+    if let Err(error) = &loaded {
+        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+        field.fault(format_args!("{error}{}", cause.unwrap_or_default()));
+    }
+    loaded.is_ok().then_some(files)
 }
 
 const fn local(port: u16) -> SocketAddr {

@@ -157,9 +157,10 @@ fn each_number_of_the_server_has_its_range() {
                 "legacy_headers = []",
                 "server.legacy_headers: must be true or false, not a list",
             ),
+            ("tls = true", "server.tls: `true` must be a table"),
             (
-                "tls = { cert = \"c\", key = \"k\" }",
-                "server.tls: TLS for clients is not supported yet",
+                "proxy_protocol = true",
+                "server.proxy_protocol: needs trusted_proxies: only they are asked for whom they connect",
             ),
         ],
     );
@@ -230,6 +231,8 @@ fn what_is_not_written_has_its_default() {
     let ServerConfig {
         listen,
         admin,
+        tls,
+        proxy_protocol,
         admin_token,
         admin_read_only,
         trusted_proxies,
@@ -248,6 +251,7 @@ fn what_is_not_written_has_its_default() {
     assert_eq!(listen.to_string(), "127.0.0.1:8080");
     assert_eq!(admin.to_string(), "127.0.0.1:9180");
     assert!(admin_token.is_none() && trusted_proxies.is_empty());
+    assert!(tls.is_none() && !proxy_protocol);
     assert!(!admin_read_only && !legacy_headers && threads >= 1);
     assert_eq!((shutdown_grace, header_timeout), (seconds(30), seconds(10)));
     assert_eq!((idle_timeout, body_timeout), (seconds(60), seconds(30)));

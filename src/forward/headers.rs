@@ -1,15 +1,14 @@
 //! Which headers go on, which stay here, and which does weir set?
 
+use http::Version;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use smallvec::SmallVec;
 
 use super::target::{HostSent, ServerTarget};
 
-/// How weir names itself in `Via`, with the version of HTTP that it was sent.
-const VIA_1_1: HeaderValue = HeaderValue::from_static("1.1 weir");
-const VIA_1_0: HeaderValue = HeaderValue::from_static("1.0 weir");
 const HTTP: HeaderValue = HeaderValue::from_static("http");
+const HTTPS: HeaderValue = HeaderValue::from_static("https");
 const TRAILERS: HeaderValue = HeaderValue::from_static("trailers");
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -57,11 +56,24 @@ fn is_forwarded(name: &HeaderName) -> bool {
 pub struct Hop<'a> {
     /// The peer's address, as it is written in `X-Forwarded-For`.
     pub peer: &'a HeaderValue,
+    /// Whether it came over TLS.
+    pub secure: bool,
     /// Whether the peer may say where the request came from before.
     pub trusted: bool,
 }
 
+/// How weir names itself in `Via`, with the version of HTTP that it was sent.
+fn via(version: Version) -> HeaderValue {
+    HeaderValue::from_static(match version {
+        Version::HTTP_10 => "1.0 weir",
+        Version::HTTP_2 => "2.0 weir",
+        _ => "1.1 weir",
+    })
+}
+
 /// Makes a client's headers the ones that the upstream gets.
+///
+/// The host asked for is `Host`, or what HTTP/2 has in its place.
 pub fn to_upstream(parts: &mut Parts, hop: Hop<'_>, target: &ServerTarget) {
     let headers = &mut parts.headers;
     let trailers = headers
@@ -75,10 +87,17 @@ pub fn to_upstream(parts: &mut Parts, hop: Hop<'_>, target: &ServerTarget) {
         headers.insert(header::TE, TRAILERS);
     }
     append_address(headers, hop.peer);
-    headers.entry(&X_FORWARDED_PROTO).or_insert(HTTP);
-    let old = parts.version == http::Version::HTTP_10;
-    headers.append(header::VIA, if old { VIA_1_0 } else { VIA_1_1 });
-    let host = headers.get(header::HOST).cloned();
+    headers
+        .entry(&X_FORWARDED_PROTO)
+        .or_insert(if hop.secure { HTTPS } else { HTTP });
+    headers.append(header::VIA, via(parts.version));
+    if parts.version == Version::HTTP_2 {
+        join_cookies(headers);
+    }
+    let host = headers.get(header::HOST).cloned().or_else(|| {
+        let authority = parts.uri.authority()?.as_str();
+        HeaderValue::from_str(authority).ok()
+    });
     if let Some(host) = &host {
         headers
             .entry(&X_FORWARDED_HOST)
@@ -101,7 +120,23 @@ pub fn to_upstream(parts: &mut Parts, hop: Hop<'_>, target: &ServerTarget) {
 /// Makes an upstream's headers the ones that the client gets.
 pub fn to_client(headers: &mut HeaderMap) {
     drop_some(headers, is_hop_by_hop);
-    headers.append(header::VIA, VIA_1_1);
+    headers.append(header::VIA, via(Version::HTTP_11));
+}
+
+/// Makes the crumbs that HTTP/2 allows a cookie to come in one line again.
+fn join_cookies(headers: &mut HeaderMap) {
+    let mut lines = headers.get_all(header::COOKIE).iter();
+    if lines.next().is_none() || lines.next().is_none() {
+        return;
+    }
+    let lines: Vec<&[u8]> = headers
+        .get_all(header::COOKIE)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
+    if let Ok(joined) = HeaderValue::try_from(lines.join(&b"; "[..])) {
+        headers.insert(header::COOKIE, joined);
+    }
 }
 
 /// Drops headers, and those that `Connection` names. Most messages have none:

@@ -38,6 +38,7 @@ fn sent(lines: &[(&str, &str)], trusted: bool, target: &ServerTarget) -> Vec<Str
     let (mut parts, ()) = request.body(()).expect("a request").into_parts();
     let hop = Hop {
         peer: &HeaderValue::from_static("192.0.2.1"),
+        secure: false,
         trusted,
     };
     to_upstream(&mut parts, hop, target);

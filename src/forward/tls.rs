@@ -1,15 +1,13 @@
 //! Whom does weir trust when it speaks TLS to an upstream?
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hyper_rustls::ConfigBuilderExt as _;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
 use super::target::TlsFiles;
+use crate::pem::{PemError, certificates, private_key};
 
 /// Why TLS to an upstream can't be set up.
 #[derive(Debug, thiserror::Error)]
@@ -18,15 +16,8 @@ pub enum TlsError {
     #[error("the system's trusted roots can't be read; name a file with `ca`")]
     NativeRoots(#[source] io::Error),
     /// A file holds no PEM of the kind that is needed.
-    #[error("{} holds no usable {what}", path.display())]
-    Pem {
-        /// The file.
-        path: PathBuf,
-        /// What was looked for.
-        what: &'static str,
-        /// What the parser said.
-        source: rustls::pki_types::pem::Error,
-    },
+    #[error(transparent)]
+    Pem(#[from] PemError),
     /// The files don't go together.
     #[error("the certificates can't be used")]
     Unusable(#[from] rustls::Error),
@@ -53,29 +44,5 @@ pub fn client_config(files: &TlsFiles) -> Result<ClientConfig, TlsError> {
         Some((chain, key)) => {
             builder.with_client_auth_cert(certificates(chain)?, private_key(key)?)?
         }
-    })
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let failed = |source| TlsError::Pem {
-        path: path.to_owned(),
-        what: "certificate",
-        source,
-    };
-    let found: Vec<_> = CertificateDer::pem_file_iter(path)
-        .map_err(failed)?
-        .collect::<Result<_, _>>()
-        .map_err(failed)?;
-    if found.is_empty() {
-        return Err(failed(rustls::pki_types::pem::Error::NoItemsFound));
-    }
-    Ok(found)
-}
-
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|source| TlsError::Pem {
-        path: path.to_owned(),
-        what: "private key",
-        source,
     })
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram};
 
-use super::{Fate, Outcome, Reason, StoreErrorKind, StoreScript, UpstreamError};
+use super::{ConnectionFault, Fate, Outcome, Reason, StoreErrorKind, StoreScript, UpstreamError};
 
 /// Class of a status, as a label.
 pub(super) const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -98,6 +98,7 @@ pub struct ConnectionMetrics {
     pub(super) open: Gauge,
     pub(super) refused: Counter,
     pub(super) timed_out: Counter,
+    pub(super) failed: Vec<Counter>,
 }
 
 fn bump(counters: &[Counter], which: usize, by: u64) {
@@ -222,5 +223,10 @@ impl ConnectionMetrics {
     /// A client made no progress for too long.
     pub fn timed_out(&self) {
         self.timed_out.increment(1);
+    }
+
+    /// A connection ended for what its client sent.
+    pub fn failed(&self, kind: ConnectionFault) {
+        bump(&self.failed, kind as usize, 1);
     }
 }

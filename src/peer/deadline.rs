@@ -9,10 +9,11 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// An instant that may be set, moved and cleared from anywhere; milliseconds
 /// since the process began, zero for none.
 #[derive(Debug, Default)]
-pub(super) struct Deadline(AtomicU64);
+pub struct Deadline(AtomicU64);
 
 impl Deadline {
-    pub(super) fn set(&self, span: Duration) {
+    /// To be over after `span`.
+    pub fn set(&self, span: Duration) {
         self.0
             .store(millis(START.elapsed() + span).max(1), Ordering::Relaxed);
     }
@@ -23,7 +24,8 @@ impl Deadline {
         }
     }
 
-    pub(super) fn clear(&self) {
+    /// To be over never.
+    pub fn clear(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 
@@ -31,7 +33,8 @@ impl Deadline {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    /// Whether it has passed.
+    pub fn is_over(&self) -> bool {
         let at = self.0.load(Ordering::Relaxed);
         at != 0 && millis(START.elapsed()) > at
     }

@@ -1,4 +1,4 @@
-//! How do a connection's bytes pass, under the eyes of its deadlines?
+//! What is looked for in the bytes of HTTP/1.1 before hyper reads them?
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -6,23 +6,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
-use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::head::HeadScan;
 use super::{Peer, own};
 
-/// The bytes of a [`Peer`]'s connection.
+/// The bytes of HTTP/1.1 on a [`Peer`]'s connection, with TLS taken off.
 #[derive(Debug)]
-pub struct Stream {
+pub struct Stream<I> {
+    inner: I,
     peer: Arc<Peer>,
     scan: HeadScan,
 }
 
-impl Stream {
+impl<I> Stream<I> {
     /// The one stream of a connection.
-    pub fn new(peer: Arc<Peer>) -> Self {
+    pub fn new(inner: I, peer: Arc<Peer>) -> Self {
         Self {
+            inner,
             peer,
             scan: HeadScan::default(),
         }
@@ -45,91 +46,59 @@ impl Stream {
         }
     }
 
-    /// A read that left room has emptied the socket: the next one waits for the
-    /// kernel's word, instead of asking it in vain.
-    fn drained(&self) {
-        let empty = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
-        // The answer is the one that was just given.
-        let _empty = self.peer.socket.try_io(Interest::READABLE, empty);
-    }
-
-    /// Writes as `write` does, but for a refusal of hyper's own: that gets a body.
-    fn write(&self, head: &[u8], write: impl Fn() -> io::Result<usize>) -> io::Result<usize> {
+    /// What is written instead of `head`, where that is a refusal of hyper's own:
+    /// one with a body.
+    fn refusal(&self, head: &[u8]) -> Option<bytes::Bytes> {
         // While a request is served its answer is weir's.
-        let own = if self.peer.request.is_set() {
-            own::refusal(head)
-        } else {
-            None
-        };
-        match own {
-            // It is the connection's last word and fits into an empty buffer.
-            Some(refusal) => self
-                .peer
-                .socket
-                .try_write(&refusal)
-                .map(|_written| head.len()),
-            None => write(),
-        }
-    }
-
-    fn wrote(&self, written: io::Result<usize>) -> Poll<io::Result<usize>> {
-        self.peer.write.clear();
-        Poll::Ready(written)
-    }
-
-    /// Writes as soon as the socket takes anything, by its deadline.
-    fn poll_with(
-        &self,
-        cx: &mut Context<'_>,
-        write: impl Fn() -> io::Result<usize>,
-    ) -> Poll<io::Result<usize>> {
-        loop {
-            let Poll::Ready(writable) = self.peer.socket.poll_write_ready(cx) else {
-                self.peer.write.set_if_none(self.peer.timeouts.write);
-                return Poll::Pending;
-            };
-            writable?;
-            match write() {
-                Err(would_block) if would_block.kind() == io::ErrorKind::WouldBlock => (),
-                written => return self.wrote(written),
-            }
-        }
+        self.peer
+            .request
+            .is_set()
+            .then(|| own::refusal(head))
+            .flatten()
     }
 }
 
-impl AsyncRead for Stream {
+impl<I: AsyncWrite + Unpin> Stream<I> {
+    /// It is the connection's last word and fits into an empty buffer.
+    fn poll_refuse(
+        &mut self,
+        cx: &mut Context<'_>,
+        refusal: &[u8],
+        head: usize,
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.inner).poll_write(cx, refusal));
+        Poll::Ready(written.map(|_written| head))
+    }
+}
+
+impl<I: AsyncRead + Unpin> AsyncRead for Stream<I> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        loop {
-            ready!(this.peer.socket.poll_read_ready(cx))?;
-            let (before, room) = (buf.filled().len(), buf.remaining());
-            match this.peer.socket.try_read_buf(buf) {
-                Ok(0) => return Poll::Ready(Ok(())),
-                Ok(read) => {
-                    this.received(buf.filled().get(before..).unwrap_or_default());
-                    if read < room {
-                        this.drained();
-                    }
-                    return Poll::Ready(Ok(()));
-                }
-                Err(would_block) if would_block.kind() == io::ErrorKind::WouldBlock => (),
-                Err(failed) => return Poll::Ready(Err(failed)),
-            }
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut this.inner).poll_read(cx, buf))?;
+        let read = buf.filled().get(before..).unwrap_or_default();
+        if !read.is_empty() {
+            this.received(read);
         }
+        Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Stream {
+impl<I: AsyncWrite + Unpin> AsyncWrite for Stream<I> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_with(cx, || self.write(buf, || self.peer.socket.try_write(buf)))
+        let this = self.get_mut();
+        match this.refusal(buf) {
+            Some(refusal) => this.poll_refuse(cx, &refusal, buf.len()),
+            None => Pin::new(&mut this.inner).poll_write(cx, buf),
+        }
     }
 
     fn poll_write_vectored(
@@ -137,21 +106,23 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
         let head = bufs.first().map_or(&[][..], |head| head);
-        self.poll_with(cx, || {
-            self.write(head, || self.peer.socket.try_write_vectored(bufs))
-        })
+        match this.refusal(head) {
+            Some(refusal) => this.poll_refuse(cx, &refusal, head.len()),
+            None => Pin::new(&mut this.inner).poll_write_vectored(cx, bufs),
+        }
     }
 
     fn is_write_vectored(&self) -> bool {
-        true
+        self.inner.is_write_vectored()
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().inner).poll_flush(cx)
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(SockRef::from(&self.peer.socket).shutdown(std::net::Shutdown::Write))
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().inner).poll_shutdown(cx)
     }
 }

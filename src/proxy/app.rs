@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use hyper::body::Incoming;
 use ipnet::IpNet;
 
+use super::streams::Streams;
 use crate::bucket::{Crowd, Gate, Limiter, SlotTimer};
 use crate::forward::{Clients, Target};
 use crate::key::KeyHasher;
@@ -47,6 +48,8 @@ pub struct Settings {
     pub trusted_proxies: Vec<IpNet>,
     /// How long a request's body may make no progress.
     pub body_timeout: Duration,
+    /// The size of a request's head in bytes.
+    pub max_header_bytes: usize,
     /// Whether answers carry the older `RateLimit-*` fields as well.
     pub legacy_headers: bool,
     /// Whether each request has a line in the log.
@@ -88,6 +91,8 @@ pub struct Worker {
     pub edition: ArcSwap<Edition>,
     /// The runtime's timer.
     pub timer: SlotTimer,
+    /// The runtime's answers that wait for clients of HTTP/2.
+    pub streams: Streams,
 }
 
 /// What holds for a request from its head to the end of its answer.

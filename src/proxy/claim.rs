@@ -6,7 +6,7 @@ use http::request::Parts;
 
 use super::account::Account;
 use super::app::{App, Route};
-use super::sight::{Sight, prefer_wait};
+use super::sight::{Sight, bounded, prefer_wait};
 use crate::bucket::{Claim, Claims};
 use crate::key::{Facts, client_address};
 use crate::limit::OnMissingKey;
@@ -19,6 +19,9 @@ pub(super) fn find<'a>(
     parts: &Parts,
     account: &mut Account,
 ) -> Result<&'a Route, Rejection> {
+    if account.peer().is_multiplexed() {
+        bounded(parts, app.settings.max_header_bytes)?;
+    }
     let sight = Sight::of(parts, account.peer().is_odd())?;
     let (place, route) = app
         .routes

@@ -1,18 +1,33 @@
 //! What goes out to the client, and what ends with it?
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::account::Account;
+use super::streams::{Lent, Streams};
 use crate::forward::{AnswerBody, BodyError};
+
+/// What a client gets of an answer, behind its head.
+#[derive(Debug)]
+pub struct Outgoing(Way);
+
+#[derive(Debug)]
+enum Way {
+    /// The connection is the answer's alone.
+    Own(Answer),
+    /// Others share the connection.
+    Lent(Arc<Lent>),
+}
 
 /// An answer's body. The request's account is closed when it is dropped.
 #[derive(Debug)]
-pub struct Outgoing {
+pub(super) struct Answer {
     content: Content,
     #[expect(dead_code, reason = "it is closed by being dropped")]
     account: Box<Account>,
@@ -29,7 +44,18 @@ pub(super) enum Content {
 
 impl Outgoing {
     pub(super) fn new(content: Content, account: Box<Account>) -> Self {
-        Self { content, account }
+        Self(Way::Own(Answer { content, account }))
+    }
+
+    /// The same where others share its connection: it is taken back when its
+    /// client takes nothing for `most`.
+    pub(super) fn lent(self, streams: &Streams, most: Duration) -> Self {
+        match self.0 {
+            Way::Own(answer) if !answer.is_end_stream() => {
+                Self(Way::Lent(streams.lend(answer, most)))
+            }
+            way => Self(way),
+        }
     }
 }
 
@@ -40,6 +66,35 @@ impl From<Bytes> for Content {
 }
 
 impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match &mut self.get_mut().0 {
+            Way::Own(answer) => Pin::new(answer).poll_frame(cx),
+            Way::Lent(lent) => lent.poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Way::Own(answer) => answer.is_end_stream(),
+            Way::Lent(lent) => lent.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Way::Own(answer) => answer.size_hint(),
+            Way::Lent(lent) => lent.size_hint(),
+        }
+    }
+}
+
+impl Body for Answer {
     type Data = Bytes;
     type Error = BodyError;
 

@@ -31,7 +31,8 @@ pub fn proxy(
     let parts = Box::new(parts);
     async move {
         // With nothing more to read, hyper itself notices a client that leaves.
-        let is_watched = !body.is_end_stream() || peer.has_more();
+        let is_multiplexed = peer.is_multiplexed();
+        let is_watched = !is_multiplexed && (!body.is_end_stream() || peer.has_more());
         let edition = worker.edition.load_full();
         let mut account = Account::open(&edition, &peer, &parts.headers);
         let served = serve(&worker, &edition, parts, body, &mut account);
@@ -49,9 +50,14 @@ pub fn proxy(
                 served.await
             }
         };
-        match answer {
+        let answer = match answer {
             Ok(answer) => account.answer(answer),
             Err(rejection) => account.reject(&rejection),
+        };
+        if is_multiplexed {
+            answer.map(|body| body.lent(&worker.streams, peer.write_timeout()))
+        } else {
+            answer
         }
     }
 }

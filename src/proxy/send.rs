@@ -43,6 +43,7 @@ pub(super) async fn send(
     let path = path(route, client, &parts);
     let hop = Hop {
         peer: account.peer().text(),
+        secure: account.peer().is_secure,
         trusted: is_trusted(account.peer().ip(), &settings.trusted_proxies),
     };
     to_upstream(&mut parts, hop, target);

@@ -10,6 +10,9 @@ use http::{Method, Version};
 use crate::key::{normal_host, normal_path};
 use crate::respond::Malformed;
 
+/// The lines of a head; hyper knows the same bound for HTTP/1.1.
+const MOST_HEADERS: usize = 100;
+
 /// A request's host and path in their normal form.
 #[derive(Debug)]
 pub(super) struct Sight<'a> {
@@ -27,8 +30,7 @@ impl<'a> Sight<'a> {
             return Err(Malformed::Method);
         }
         let host = host(parts)?;
-        let named = parts.uri.authority().map(http::uri::Authority::as_str);
-        if named.is_some_and(|named| !named.eq_ignore_ascii_case(host)) {
+        if authority(parts).is_some_and(|named| !named.eq_ignore_ascii_case(host)) {
             return Err(Malformed::Authority);
         }
         Ok(Self {
@@ -38,24 +40,44 @@ impl<'a> Sight<'a> {
     }
 }
 
-/// The one `Host`; HTTP/1.0 may go without.
+/// The one host: `Host`, or in HTTP/2 the target's authority. HTTP/1.0 may go
+/// without.
 fn host(parts: &Parts) -> Result<&str, Malformed> {
     let mut lines = parts.headers.get_all(header::HOST).iter();
-    match (lines.next(), lines.next()) {
-        (Some(host), None) => {
-            let host = host.to_str().map_err(|_not_text| Malformed::Host)?;
-            let plain = host
-                .bytes()
-                .all(|byte| byte.is_ascii_graphic() && !b"@/?#\\,".contains(&byte));
-            if plain {
-                Ok(host)
-            } else {
-                Err(Malformed::Host)
-            }
-        }
-        (None, None) if parts.version == Version::HTTP_10 => Ok(""),
-        _ => Err(Malformed::Host),
+    let host = match (lines.next(), lines.next(), parts.version) {
+        (Some(host), None, _) => host.to_str().map_err(|_not_text| Malformed::Host)?,
+        (None, None, Version::HTTP_2) => authority(parts).ok_or(Malformed::Host)?,
+        (None, None, Version::HTTP_10) => "",
+        _ => return Err(Malformed::Host),
+    };
+    let plain = |byte: u8| byte.is_ascii_graphic() && !b"@/?#\\,".contains(&byte);
+    if host.bytes().all(plain) {
+        Ok(host)
+    } else {
+        Err(Malformed::Host)
     }
+}
+
+/// The host that the target names.
+fn authority(parts: &Parts) -> Option<&str> {
+    parts.uri.authority().map(http::uri::Authority::as_str)
+}
+
+/// Refuses a head of HTTP/2 that is larger than one of HTTP/1.1 may be: what is
+/// packed there counts unpacked here.
+pub(super) fn bounded(parts: &Parts, most: usize) -> Result<(), Malformed> {
+    let header = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+        name.as_str().len() + value.len() + b": \r\n".len()
+    };
+    let target = parts
+        .uri
+        .path_and_query()
+        .map_or(0, |path| path.as_str().len());
+    let size = target + parts.headers.iter().map(header).sum::<usize>();
+    if size > most || parts.headers.len() > MOST_HEADERS {
+        return Err(Malformed::TooLarge);
+    }
+    Ok(())
 }
 
 /// How long a client says it would wait (RFC 7240).
@@ -117,6 +139,25 @@ mod tests {
             sight(Request::trace("/").header("host", "a")),
             Err(Malformed::Method)
         );
+    }
+
+    #[test]
+    fn http_2_names_its_host_in_the_target() {
+        let get = |target: &str| Request::get(target.to_owned()).version(Version::HTTP_2);
+        let whole = get("https://A.example:443/x");
+        assert_eq!(sight(whole), Ok("a.example /x".to_owned()));
+        let both = get("https://a.example/x").header("host", "A.example");
+        assert_eq!(sight(both), Ok("a.example /x".to_owned()));
+        let hosts_alone = get("/x").header("host", "a.example");
+        assert_eq!(sight(hosts_alone), Ok("a.example /x".to_owned()));
+        let differ = get("https://a.example/x").header("host", "b.example");
+        assert_eq!(sight(differ), Err(Malformed::Authority));
+        let twice = get("https://a/x").header("host", "a").header("host", "a");
+        assert_eq!(sight(twice), Err(Malformed::Host));
+        assert_eq!(sight(get("/x")), Err(Malformed::Host));
+        assert_eq!(sight(get("https://me@a/x")), Err(Malformed::Host));
+        let tunnel = Request::connect("a:80").version(Version::HTTP_2);
+        assert_eq!(sight(tunnel), Err(Malformed::Method));
     }
 
     #[test]

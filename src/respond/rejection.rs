@@ -64,12 +64,16 @@ pub enum Malformed {
     /// The path has no normal form.
     #[error("{0}")]
     Path(#[from] BadPath),
+    /// There is more of its head than is taken.
+    #[error("its head is too large")]
+    TooLarge,
 }
 
 impl Rejection {
     /// Its status.
     pub fn status(&self) -> StatusCode {
         match self {
+            Self::Malformed(Malformed::TooLarge) => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Malformed(_) | Self::MissingKey { .. } => StatusCode::BAD_REQUEST,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::Refused(refused) => refused.refusal.status,

@@ -49,6 +49,7 @@ pub(super) fn assemble(config: &Config, estate: &Estate, before: Option<&App>) -
         settings: Settings {
             trusted_proxies: config.server.trusted_proxies.clone(),
             body_timeout: config.server.body_timeout,
+            max_header_bytes: config.server.max_header_bytes,
             legacy_headers: config.server.legacy_headers,
             access_log: config.log.access,
         },

@@ -16,7 +16,8 @@ use crate::config::Config;
 use crate::forward::{Clients, TargetKind, TlsError, probe};
 use crate::key::KeyHasher;
 use crate::metrics::{Metrics, Reason};
-use crate::proxy::{App, Edition, Upstream, Worker};
+use crate::peer::{Certificate, CertificateError, CertificateFiles};
+use crate::proxy::{App, Edition, Streams, Upstream, Worker};
 use crate::store::{RedisStore, Room, StoreNews};
 use crate::units::Clock;
 
@@ -37,12 +38,25 @@ pub(super) struct Estate {
     pub(super) closed: Arc<AtomicBool>,
 }
 
+/// Why another config can't be served by.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReloadError {
+    /// TLS to an upstream can't be set up.
+    #[error(transparent)]
+    Upstream(#[from] TlsError),
+    /// Clients can't be shown a certificate.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+}
+
 /// A running weir, whichever config it has.
 #[derive(Debug)]
 pub(super) struct Instance {
     pub(super) estate: Estate,
     pub(super) app: Arc<ArcSwap<App>>,
     pub(super) workers: Vec<Arc<Worker>>,
+    /// What clients are shown, where they come over TLS.
+    pub(super) certificate: Option<Arc<Certificate>>,
     /// Held to exchange the probes, never across an await.
     probes: Mutex<Vec<AbortHandle>>,
 }
@@ -72,11 +86,13 @@ impl Instance {
             Ok(Arc::new(Worker {
                 edition: ArcSwap::new(edition(config, &app)?),
                 timer: SlotTimer::fine(clock)?,
+                streams: Streams::default(),
             }))
         };
         let workers = std::iter::repeat_with(worker)
             .take(config.server.threads)
             .collect::<Result<_, _>>()?;
+        let certificate = config.server.tls.as_ref().map(CertificateFiles::load);
         estate.metrics.loaded();
         let app = Arc::new(ArcSwap::new(app));
         if let (Some(store), Some(news)) = (&estate.store, news) {
@@ -87,6 +103,7 @@ impl Instance {
             estate,
             app,
             workers,
+            certificate: certificate.transpose()?.map(Certificate::new),
             probes: Mutex::default(),
         })
     }
@@ -114,8 +131,10 @@ impl Instance {
     }
 
     /// Serves by another config from now on. Where it can't, nothing changes.
-    pub(super) fn reload(&self, config: &Config) -> Result<(), TlsError> {
+    pub(super) fn reload(&self, config: &Config) -> Result<(), ReloadError> {
         // All that can fail comes before the first change.
+        let certified = config.server.tls.as_ref().map(CertificateFiles::load);
+        let certified = certified.transpose()?;
         let clients = self
             .workers
             .iter()
@@ -129,6 +148,9 @@ impl Instance {
             }));
         }
         self.app.store(app);
+        if let (Some(certificate), Some(certified)) = (&self.certificate, certified) {
+            certificate.exchange(certified);
+        }
         self.probe();
         Ok(())
     }

@@ -1,6 +1,5 @@
-//! Which connections stand still, and how many are there?
+//! Which connections stand still?
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -11,51 +10,6 @@ use crate::peer::Peer;
 
 /// How often connections are looked over: a timeout may last so much longer.
 const ROUND: Duration = Duration::from_millis(500);
-
-/// The connections of an instance, up to a bound.
-#[derive(Debug)]
-pub(super) struct Connections {
-    most: usize,
-    open: AtomicUsize,
-    metrics: ConnectionMetrics,
-}
-
-/// One connection; counted until dropped.
-#[derive(Debug)]
-pub(super) struct Open(Arc<Connections>);
-
-impl Connections {
-    pub(super) fn new(most: usize, metrics: ConnectionMetrics) -> Arc<Self> {
-        Arc::new(Self {
-            most,
-            open: AtomicUsize::new(0),
-            metrics,
-        })
-    }
-
-    /// One more, where there is room.
-    pub(super) fn open(self: &Arc<Self>) -> Option<Open> {
-        if self.open.fetch_add(1, Ordering::SeqCst) >= self.most {
-            self.open.fetch_sub(1, Ordering::SeqCst);
-            self.metrics.refused();
-            return None;
-        }
-        self.metrics.opened();
-        Some(Open(Arc::clone(self)))
-    }
-
-    /// How many are open.
-    pub(super) fn count(&self) -> usize {
-        self.open.load(Ordering::SeqCst)
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::SeqCst);
-        self.0.metrics.closed();
-    }
-}
 
 /// Looks over the connections of one runtime: no timer for each of them.
 #[derive(Debug, Default)]
@@ -75,7 +29,7 @@ impl Janitor {
     }
 
     /// Cuts those who made no progress for too long, forever.
-    pub(super) async fn run(&self, connections: &Connections) {
+    pub(super) async fn run(&self, metrics: &ConnectionMetrics) {
         let mut rounds = tokio::time::interval(ROUND);
         rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -86,7 +40,7 @@ impl Janitor {
                 };
                 let overdue = peer.is_overdue();
                 if overdue {
-                    connections.metrics.timed_out();
+                    metrics.timed_out();
                     peer.cut();
                 }
                 !overdue

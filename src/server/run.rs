@@ -11,14 +11,15 @@ use tokio::sync::watch;
 use tracing::{error, info, warn};
 
 use super::instance::Instance;
-use super::janitor::{Connections, Janitor};
+use super::janitor::Janitor;
 use super::listen::{ListenError, listener, listeners};
-use super::serve::{House, Service, accept};
+use super::serve::{House, Service};
+use super::welcome::accept;
 use crate::admin::{Admin, router as admin_router};
 use crate::bucket::Limiter;
 use crate::config::{Config, Faults};
 use crate::forward::TlsError;
-use crate::peer::Timeouts;
+use crate::peer::{Certificate, CertificateError, Connections, Timeouts};
 use crate::proxy::{App, Worker};
 use crate::units::Clock;
 
@@ -44,6 +45,9 @@ pub enum ServerError {
     /// TLS to an upstream can't be set up.
     #[error("TLS to an upstream can't be set up")]
     Tls(#[from] TlsError),
+    /// Clients can't be shown a certificate.
+    #[error("TLS for clients can't be set up")]
+    Certificate(#[from] CertificateError),
     /// The kernel refuses what a runtime needs.
     #[error("a runtime can't be started")]
     Runtime(#[from] io::Error),
@@ -97,14 +101,23 @@ pub async fn run(
         janitor: Arc::default(),
         timeouts: timeouts(config),
         max_header_bytes: config.server.max_header_bytes,
+        tls: None,
+        announced: false,
         draining: draining.clone(),
     };
+    let certificate = instance.certificate.as_ref();
+    let tls = certificate
+        .map(Certificate::server_config)
+        .transpose()
+        .map_err(CertificateError::from)?;
     // Whoever comes in the meantime waits in the sockets.
     instance.connect().await;
     for (index, (socket, worker)) in sockets.into_iter().zip(&instance.workers).enumerate() {
         let house = House {
             service: Service::Proxy(Arc::clone(worker)),
             janitor: Arc::default(),
+            tls: tls.clone(),
+            announced: config.server.proxy_protocol,
             ..house.clone()
         };
         // The threads end with the process: until then they answer whoever is there.
@@ -219,15 +232,18 @@ fn work(
 }
 
 async fn keep_house(janitor: Arc<Janitor>, connections: Arc<Connections>) {
-    janitor.run(&connections).await;
+    janitor.run(connections.metrics()).await;
 }
 
-/// Closes connections to upstreams that nobody needed for long.
+/// Closes connections to upstreams that nobody needed for long, and gives up
+/// answers that nobody takes.
 async fn close_unused(worker: Arc<Worker>) {
     let mut rounds = tokio::time::interval(SWEEP);
+    let untaken = worker.edition.load().app.metrics.untaken();
     loop {
         rounds.tick().await;
         worker.edition.load().clients.sweep();
+        worker.streams.sweep(&untaken);
     }
 }
 

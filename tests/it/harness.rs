@@ -14,6 +14,7 @@ mod instances;
 mod machine;
 mod message;
 mod metrics;
+mod multiplexed;
 mod redis;
 mod request;
 mod running;
@@ -34,6 +35,7 @@ pub(crate) use instances::{come, have_waiting, instances, know_each_other, shari
 pub(crate) use machine::{black_hole, free_port, reserved_port};
 pub(crate) use message::Response;
 pub(crate) use metrics::Metrics;
+pub(crate) use multiplexed::{Exchange, Multiplexed, agreed, get, over_tls, post};
 pub(crate) use redis::{Caller, Cluster, Redis, Secure, Sentinels, Value};
 pub(crate) use request::Request;
 pub(crate) use severing::{Severing, Way};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The layers, the lowest first. A module may import from its own layer's files
 /// and from any layer before.
 const LAYERS: &[&[&str]] = &[
-    &["units", "metrics"],
+    &["units", "metrics", "pem"],
     &["line", "timer"],
     &["key", "route"],
     &["limit"],

@@ -1,8 +1,11 @@
 //! Does the program as a whole do what it says?
 
+mod announced;
 mod bodies;
 mod bounds;
 mod cli;
+mod clients_h2;
+mod clients_tls;
 mod composed;
 mod endings;
 mod failures;

@@ -151,6 +151,11 @@ impl Backend {
         self.notes.seen.lock().clone()
     }
 
+    /// Forgets what has come so far.
+    pub(crate) fn forget(&self) {
+        self.notes.seen.lock().clear();
+    }
+
     /// What was asked for so far.
     pub(crate) fn targets(&self) -> Vec<String> {
         let seen = self.notes.seen.lock();

@@ -6,7 +6,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 /// A private root.
 #[derive(Debug)]
@@ -71,4 +71,21 @@ pub(crate) fn server_tls(own: &Certificate, clients: Option<&Authority>) -> Serv
 
 fn certificate(pem: &str) -> CertificateDer<'static> {
     CertificateDer::from_pem_slice(pem.as_bytes()).expect("a certificate")
+}
+
+/// A client's side of TLS that trusts this root and would speak these protocols.
+pub(crate) fn client_tls(root: &Authority, protocols: &[&str]) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate(&root.pem)).expect("a root");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = protocols
+        .iter()
+        .map(|protocol| protocol.as_bytes().to_vec())
+        .collect();
+    config
 }

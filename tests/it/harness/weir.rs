@@ -108,6 +108,11 @@ impl Weir {
         }
     }
 
+    /// Changes a file beside its config.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.dir.path().join(name), text).expect("a file");
+    }
+
     /// Changes its config file; it doesn't know yet.
     pub(crate) fn rewrite(&self, from: &str, to: &str) {
         let path = self.dir.path().join("weir.toml");
@@ -317,7 +322,8 @@ fn lines(pipe: Option<impl Read + Send + 'static>) -> Arc<Mutex<Vec<String>>> {
 
 /// The two addresses in the line with which weir begins.
 fn begun(line: &str) -> Option<(SocketAddr, SocketAddr)> {
-    let (_, rest) = line.split_once("listens on http://")?;
+    let (_, rest) = line.split_once("listens on http")?;
+    let (_, rest) = rest.split_once("://")?;
     let (listen, rest) = rest.split_once(", admin on http://")?;
     let admin = rest.split([' ', '"', '\\']).next()?;
     Some((listen.parse().ok()?, admin.parse().ok()?))
