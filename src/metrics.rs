@@ -1,10 +1,11 @@
-//! What does weir count, under which names?
+//! How does whoever counts come by its handles?
 //!
-//! Every name, label, help text and bucket is here. Labels come from the config,
-//! never from a request; each series stands at 0 from the start. Call sites hold
-//! the handles that [`Metrics`] gives out, so that nothing is looked up twice.
+//! `names` has every name, label, help text and bucket. Each series stands at 0 from
+//! the start. Call sites hold the handles that [`Metrics`] gives out, so that nothing
+//! is looked up twice; `counted` is what they say.
 
 mod counted;
+mod names;
 
 use std::sync::Arc;
 
@@ -15,279 +16,8 @@ use metrics_exporter_prometheus::{
 
 use counted::CLASSES;
 pub use counted::{ConnectionMetrics, LimitMetrics, RouteMetrics, StoreMetrics, UpstreamMetrics};
-
-const WAITS: &[f64] = &[
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0,
-];
-const LATENESS: &[f64] = &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05];
-const ANSWERS: &[f64] = &[
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
-];
-
-const CALLS: &[f64] = &[
-    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
-];
-const BATCHES: &[f64] = &[
-    0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0,
-];
-
-const HISTOGRAMS: &[(&str, &[f64])] = &[
-    ("weir_store_call_seconds", CALLS),
-    ("weir_store_batch_size", BATCHES),
-    ("weir_wait_seconds", WAITS),
-    ("weir_slot_lateness_seconds", LATENESS),
-    ("weir_request_seconds", ANSWERS),
-    ("weir_upstream_seconds", ANSWERS),
-];
-
-/// Names and help texts.
-const COUNTERS: &[(&str, &str)] = &[
-    (
-        "weir_requests_total",
-        "Requests by how they ended, one outcome each",
-    ),
-    (
-        "weir_refused_total",
-        "Requests that a limit refused, by why",
-    ),
-    (
-        "weir_would_refuse_total",
-        "Requests that a limit in dry run would have refused, by why",
-    ),
-    ("weir_slots_total", "Slots by what became of them"),
-    (
-        "weir_upstream_errors_total",
-        "What went wrong with an upstream",
-    ),
-    (
-        "weir_store_errors_total",
-        "Calls to the store that were not answered, by script and why",
-    ),
-    (
-        "weir_connections_refused_total",
-        "Connections turned away because too many were open",
-    ),
-    (
-        "weir_connections_timed_out_total",
-        "Connections closed because their client made no progress",
-    ),
-    (
-        "weir_connections_failed_total",
-        "Connections ended for what their client sent, by what was wrong",
-    ),
-    (
-        "weir_streams_timed_out_total",
-        "Answers over HTTP/2 given up because their client took nothing of them",
-    ),
-    (
-        "weir_config_reloads_total",
-        "Reloads of the config that were asked for, by how they went",
-    ),
-];
-
-const GAUGES: &[(&str, &str)] = &[
-    ("weir_waiting", "Requests that wait in this instance"),
-    (
-        "weir_line_length",
-        "The longest line of a limit, as last seen",
-    ),
-    (
-        "weir_oldest_wait_seconds",
-        "The longest present wait in a limit, as last seen",
-    ),
-    ("weir_buckets", "Keys that a limit holds in memory"),
-    ("weir_paused", "Whether a limit lets nobody go for now"),
-    (
-        "weir_store_up",
-        "Whether the store answers; memory always does",
-    ),
-    (
-        "weir_store_degraded",
-        "Whether limits are kept in other ways than the store's, because it is away",
-    ),
-    (
-        "weir_rate",
-        "Requests a second that a limit lets go, as configured",
-    ),
-    (
-        "weir_burst",
-        "Requests beyond the steady rate that a limit admits, as configured",
-    ),
-    (
-        "weir_in_flight",
-        "Requests under way to an upstream, to the end of their answers",
-    ),
-    (
-        "weir_upstream_up",
-        "Whether the last health probe of an upstream succeeded, 1 where there is none",
-    ),
-    ("weir_connections", "Connections that clients have open"),
-    (
-        "weir_config_last_reload_success_timestamp_seconds",
-        "When the present config was loaded",
-    ),
-    (
-        "weir_instances",
-        "Instances that share the store, this one included",
-    ),
-    (
-        "weir_build_info",
-        "Always 1; the labels say what is running",
-    ),
-];
-
-const COUNTS: &[(&str, &str)] = &[(
-    "weir_store_batch_size",
-    "Requests that one call to the store asks for",
-)];
-
-const SECONDS: &[(&str, &str)] = &[
-    (
-        "weir_store_call_seconds",
-        "How long calls to the store took that were answered",
-    ),
-    (
-        "weir_wait_seconds",
-        "How long admitted requests waited in a limit, 0 for those that needn't",
-    ),
-    (
-        "weir_slot_lateness_seconds",
-        "How much later than due a slot was handed out",
-    ),
-    (
-        "weir_request_seconds",
-        "From a request's head to the end of its answer, by class of status",
-    ),
-    (
-        "weir_upstream_seconds",
-        "From forwarding a request to the head of the upstream's answer, by class of status",
-    ),
-];
-
-/// Declares a closed set of label values.
-macro_rules! labels {
-    ($(#[$doc:meta])* $name:ident { $($(#[$each:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name { $($(#[$each])* $variant),+ }
-
-        impl $name {
-            /// All of them, in the order in which they are declared.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// The label's value.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text),+ }
-            }
-        }
-    };
-}
-
-labels! {
-    /// How a request ended: each has one.
-    Outcome {
-        /// Forwarded without a wait.
-        Passed = "passed",
-        /// Forwarded after a wait.
-        Delayed = "delayed",
-        /// Refused by a limit, or as a bad request.
-        Refused = "refused",
-        /// Its client went before it was served.
-        Left = "left",
-        /// A 502 or 504 of weir's own.
-        Failed = "failed",
-        /// A 503: weir could not take it.
-        Shed = "shed",
-    }
-}
-
-labels! {
-    /// Why a limit refused.
-    Reason {
-        /// Every place in the line was taken.
-        Full = "full",
-        /// The wait would have been too long.
-        MaxWait = "max_wait",
-        /// The limit has no line, and nothing was left.
-        Quota = "quota",
-        /// The request has no such key.
-        MissingKey = "missing_key",
-        /// The limit is paused.
-        Paused = "paused",
-        /// The line was emptied by hand.
-        Purged = "purged",
-        /// The store can't be reached.
-        Store = "store",
-        /// The instance is shutting down.
-        Draining = "draining",
-        /// The key table is full.
-        Keys = "keys",
-    }
-}
-
-labels! {
-    /// What became of a slot for which someone had waited.
-    Fate {
-        /// A request left in it.
-        Used = "used",
-        /// It was noticed too late, or its upstream was full.
-        Missed = "missed",
-        /// Whoever had it went, and nobody was left to use it.
-        Spare = "spare",
-    }
-}
-
-labels! {
-    /// What went wrong with an upstream.
-    UpstreamError {
-        /// No connection came up.
-        Connect = "connect",
-        /// It was too slow.
-        Timeout = "timeout",
-        /// The connection broke, or what came was not HTTP.
-        Broken = "broken",
-        /// The health probe failed.
-        Health = "health",
-    }
-}
-
-labels! {
-    /// What was wrong with a connection.
-    ConnectionFault {
-        /// No TLS came up.
-        Tls = "tls",
-        /// A proxy did not say for whom it opened it.
-        Announcement = "proxy_protocol",
-        /// It broke the rules of HTTP/2, by floods too.
-        Protocol = "http2",
-    }
-}
-
-labels! {
-    /// What is run in the store.
-    StoreScript {
-        /// The line of a bucket.
-        LeakyBucket = "leaky_bucket",
-        /// A bucket without a line.
-        TokenBucket = "token_bucket",
-        /// Who lives.
-        Heartbeat = "heartbeat",
-    }
-}
-
-labels! {
-    /// Why a call to the store has no answer.
-    StoreErrorKind {
-        /// It took too long.
-        Timeout = "timeout",
-        /// There was no connection, or it broke.
-        Connection = "connection",
-        /// The store answered with an error.
-        Server = "server",
-        /// What it answered made no sense.
-        Reply = "reply",
-    }
-}
+use names::{FAMILIES, Family, Kind};
+pub use names::{ConnectionFault, Fate, Outcome, Reason, StoreErrorKind, StoreScript, UpstreamError};
 
 /// Where all handles come from.
 #[derive(Debug)]
@@ -300,35 +30,30 @@ impl Metrics {
     /// A registry of its own: two in one process don't mix.
     #[expect(clippy::missing_panics_doc, reason = "every histogram has buckets")]
     pub fn new() -> Arc<Self> {
-        let buckets =
-            HISTOGRAMS
-                .iter()
-                .fold(PrometheusBuilder::new(), |builder, (name, bounds)| {
-                    builder
-                        .set_buckets_for_metric(Matcher::Full((*name).to_owned()), bounds)
-                        .expect("every histogram has buckets")
-                });
-        let recorder = buckets.build_recorder();
+        let bounded = FAMILIES
+            .iter()
+            .fold(PrometheusBuilder::new(), |builder, family| {
+                let (Kind::Count(bounds) | Kind::Seconds(bounds)) = family.kind else {
+                    return builder;
+                };
+                builder
+                    .set_buckets_for_metric(Matcher::Full(family.name.to_owned()), bounds)
+                    .expect("every histogram has buckets")
+            });
+        let recorder = bounded.build_recorder();
         let handle = recorder.handle();
         let metrics = Self { recorder, handle };
         metrics.describe();
+        let version = env!("CARGO_PKG_VERSION");
+        let revision = option_env!("WEIR_REVISION").unwrap_or("unknown");
         metrics
-            .gauge(
-                "weir_build_info",
-                &[
-                    ("version", env!("CARGO_PKG_VERSION")),
-                    (
-                        "revision",
-                        option_env!("WEIR_REVISION").unwrap_or("unknown"),
-                    ),
-                ],
-            )
+            .gauge(&names::BUILD_INFO, &[version, revision])
             .set(1.0);
         drop([metrics.reloads(true), metrics.reloads(false)]);
         // One instance sees itself, as long as it keeps its buckets itself.
-        metrics.gauge("weir_instances", &[]).set(1.0);
-        metrics.gauge("weir_store_up", &[]).set(1.0);
-        drop(metrics.gauge("weir_store_degraded", &[]));
+        metrics.gauge(&names::INSTANCES, &[]).set(1.0);
+        metrics.gauge(&names::STORE_UP, &[]).set(1.0);
+        drop(metrics.gauge(&names::STORE_DEGRADED, &[]));
         Arc::new(metrics)
     }
 
@@ -344,96 +69,62 @@ impl Metrics {
 
     /// The handles of the limit `name`.
     pub fn limit(&self, name: &str) -> LimitMetrics {
-        let limit = ("limit", name);
+        let reasons = || Reason::ALL.iter().map(|reason| reason.as_str());
+        let fates = Fate::ALL.iter().map(|fate| fate.as_str());
         LimitMetrics {
-            refused: self.counters(
-                "weir_refused_total",
-                limit,
-                "reason",
-                Reason::ALL.iter().map(|r| r.as_str()),
-            ),
-            would_refuse: self.counters(
-                "weir_would_refuse_total",
-                limit,
-                "reason",
-                Reason::ALL.iter().map(|r| r.as_str()),
-            ),
-            slots: self.counters(
-                "weir_slots_total",
-                limit,
-                "fate",
-                Fate::ALL.iter().map(|f| f.as_str()),
-            ),
-            waiting: self.gauge("weir_waiting", &[limit]),
-            line_length: self.gauge("weir_line_length", &[limit]),
-            oldest_wait: self.gauge("weir_oldest_wait_seconds", &[limit]),
-            buckets: self.gauge("weir_buckets", &[limit]),
-            paused: self.gauge("weir_paused", &[limit]),
-            wait: self.histogram("weir_wait_seconds", &[limit]),
-            lateness: self.histogram("weir_slot_lateness_seconds", &[limit]),
-            rate: self.gauge("weir_rate", &[limit]),
-            burst: self.gauge("weir_burst", &[limit]),
+            refused: self.counters(&names::REFUSED, name, reasons()),
+            would_refuse: self.counters(&names::WOULD_REFUSE, name, reasons()),
+            slots: self.counters(&names::SLOTS, name, fates),
+            waiting: self.gauge(&names::WAITING, &[name]),
+            line_length: self.gauge(&names::LINE_LENGTH, &[name]),
+            oldest_wait: self.gauge(&names::OLDEST_WAIT_SECONDS, &[name]),
+            buckets: self.gauge(&names::BUCKETS, &[name]),
+            paused: self.gauge(&names::PAUSED, &[name]),
+            wait: self.histogram(&names::WAIT_SECONDS, &[name]),
+            lateness: self.histogram(&names::SLOT_LATENESS_SECONDS, &[name]),
+            rate: self.gauge(&names::RATE, &[name]),
+            burst: self.gauge(&names::BURST, &[name]),
         }
     }
 
     /// The handles of the route `name`.
     pub fn route(&self, name: &str) -> RouteMetrics {
-        let route = ("route", name);
+        let outcomes = Outcome::ALL.iter().map(|outcome| outcome.as_str());
         RouteMetrics {
-            requests: self.counters(
-                "weir_requests_total",
-                route,
-                "outcome",
-                Outcome::ALL.iter().map(|o| o.as_str()),
-            ),
-            seconds: CLASSES
-                .iter()
-                .map(|code| self.histogram("weir_request_seconds", &[route, ("code", code)]))
-                .collect(),
+            requests: self.counters(&names::REQUESTS, name, outcomes),
+            seconds: self.by_class(&names::REQUEST_SECONDS, name),
         }
     }
 
     /// The handles of the upstream `name`.
     pub fn upstream(&self, name: &str) -> UpstreamMetrics {
-        let upstream = ("upstream", name);
+        let kinds = UpstreamError::ALL.iter().map(|kind| kind.as_str());
         UpstreamMetrics {
-            seconds: CLASSES
-                .iter()
-                .map(|code| self.histogram("weir_upstream_seconds", &[upstream, ("code", code)]))
-                .collect(),
-            errors: self.counters(
-                "weir_upstream_errors_total",
-                upstream,
-                "kind",
-                UpstreamError::ALL.iter().map(|k| k.as_str()),
-            ),
-            in_flight: self.gauge("weir_in_flight", &[upstream]),
-            up: self.gauge("weir_upstream_up", &[upstream]),
+            seconds: self.by_class(&names::UPSTREAM_SECONDS, name),
+            errors: self.counters(&names::UPSTREAM_ERRORS, name, kinds),
+            in_flight: self.gauge(&names::IN_FLIGHT, &[name]),
+            up: self.gauge(&names::UPSTREAM_UP, &[name]),
         }
     }
 
     /// The handles of a store that instances share.
     pub fn store(&self) -> StoreMetrics {
-        let of = |script: &StoreScript| ("script", script.as_str());
-        let histograms = |name| {
-            StoreScript::ALL
-                .iter()
-                .map(|script| self.histogram(name, &[of(script)]))
+        let scripts = || StoreScript::ALL.iter().map(|script| script.as_str());
+        let each = |family| {
+            scripts()
+                .map(|script| self.histogram(family, &[script]))
                 .collect()
         };
+        let kinds = || StoreErrorKind::ALL.iter().map(|kind| kind.as_str());
         StoreMetrics {
-            calls: histograms("weir_store_call_seconds"),
-            batches: histograms("weir_store_batch_size"),
-            errors: StoreScript::ALL
-                .iter()
-                .map(|script| {
-                    let kinds = StoreErrorKind::ALL.iter().map(|kind| kind.as_str());
-                    self.counters("weir_store_errors_total", of(script), "kind", kinds)
-                })
+            calls: each(&names::STORE_CALL_SECONDS),
+            batches: each(&names::STORE_BATCH_SIZE),
+            errors: scripts()
+                .map(|script| self.counters(&names::STORE_ERRORS, script, kinds()))
                 .collect(),
-            up: self.gauge("weir_store_up", &[]),
-            degraded: self.gauge("weir_store_degraded", &[]),
-            instances: self.gauge("weir_instances", &[]),
+            up: self.gauge(&names::STORE_UP, &[]),
+            degraded: self.gauge(&names::STORE_DEGRADED, &[]),
+            instances: self.gauge(&names::INSTANCES, &[]),
         }
     }
 
@@ -448,15 +139,13 @@ impl Metrics {
     }
 
     fn listener(&self, name: &str) -> ConnectionMetrics {
-        let listener = [("listener", name)];
         ConnectionMetrics {
-            open: self.gauge("weir_connections", &listener),
-            refused: self.counter("weir_connections_refused_total", &listener),
-            timed_out: self.counter("weir_connections_timed_out_total", &listener),
+            open: self.gauge(&names::CONNECTIONS, &[name]),
+            refused: self.counter(&names::CONNECTIONS_REFUSED, &[name]),
+            timed_out: self.counter(&names::CONNECTIONS_TIMED_OUT, &[name]),
             failed: self.counters(
-                "weir_connections_failed_total",
-                ("listener", name),
-                "kind",
+                &names::CONNECTIONS_FAILED,
+                name,
                 ConnectionFault::ALL.iter().map(|kind| kind.as_str()),
             ),
         }
@@ -464,7 +153,7 @@ impl Metrics {
 
     /// The counter of answers over HTTP/2 that nobody takes.
     pub fn untaken(&self) -> Counter {
-        self.counter("weir_streams_timed_out_total", &[])
+        self.counter(&names::STREAMS_TIMED_OUT, &[])
     }
 
     /// A config holds from now on.
@@ -474,7 +163,7 @@ impl Metrics {
         let since_1970 = now
             .duration_since(std::time::UNIX_EPOCH)
             .unwrap_or_default();
-        self.gauge("weir_config_last_reload_success_timestamp_seconds", &[])
+        self.gauge(&names::CONFIG_LOADED, &[])
             .set(since_1970.as_secs_f64());
     }
 
@@ -485,69 +174,72 @@ impl Metrics {
 
     fn reloads(&self, success: bool) -> Counter {
         let result = if success { "success" } else { "failure" };
-        self.counter("weir_config_reloads_total", &[("result", result)])
+        self.counter(&names::CONFIG_RELOADS, &[result])
     }
 
     fn describe(&self) {
-        for (name, help) in COUNTERS {
-            self.recorder
-                .describe_counter(KeyName::from_const_str(name), None, (*help).into());
+        for family in FAMILIES {
+            let (name, help) = (KeyName::from_const_str(family.name), family.help.into());
+            match family.kind {
+                Kind::Counter => self.recorder.describe_counter(name, None, help),
+                Kind::Gauge => self.recorder.describe_gauge(name, None, help),
+                Kind::Count(_) => self.recorder.describe_histogram(name, None, help),
+                Kind::Seconds(_) => {
+                    let unit = Some(Unit::Seconds);
+                    self.recorder.describe_histogram(name, unit, help);
+                }
+            }
         }
-        for (name, help) in GAUGES {
-            self.recorder
-                .describe_gauge(KeyName::from_const_str(name), None, (*help).into());
-        }
-        for (name, help) in COUNTS {
-            self.recorder
-                .describe_histogram(KeyName::from_const_str(name), None, (*help).into());
-        }
-        for (name, help) in SECONDS {
-            let unit = Some(Unit::Seconds);
-            self.recorder
-                .describe_histogram(KeyName::from_const_str(name), unit, (*help).into());
-        }
+    }
+
+    fn by_class(&self, family: &Family, name: &str) -> Vec<Histogram> {
+        let classes = CLASSES.iter();
+        classes
+            .map(|code| self.histogram(family, &[name, code]))
+            .collect()
     }
 
     fn counters<'a>(
         &self,
-        name: &'static str,
-        fixed: (&'static str, &str),
-        label: &'static str,
+        family: &Family,
+        name: &str,
         values: impl Iterator<Item = &'a str>,
     ) -> Vec<Counter> {
         values
-            .map(|value| self.counter(name, &[fixed, (label, value)]))
+            .map(|value| self.counter(family, &[name, value]))
             .collect()
     }
 
-    fn counter(&self, name: &'static str, labels: &[(&'static str, &str)]) -> Counter {
+    fn counter(&self, family: &Family, labels: &[&str]) -> Counter {
         let counter = self
             .recorder
-            .register_counter(&key(name, labels), &METADATA);
+            .register_counter(&key(family, labels), &METADATA);
         counter.increment(0);
         counter
     }
 
-    fn gauge(&self, name: &'static str, labels: &[(&'static str, &str)]) -> Gauge {
-        let gauge = self.recorder.register_gauge(&key(name, labels), &METADATA);
+    fn gauge(&self, family: &Family, labels: &[&str]) -> Gauge {
+        let gauge = self
+            .recorder
+            .register_gauge(&key(family, labels), &METADATA);
         gauge.increment(0.0);
         gauge
     }
 
-    fn histogram(&self, name: &'static str, labels: &[(&'static str, &str)]) -> Histogram {
+    fn histogram(&self, family: &Family, labels: &[&str]) -> Histogram {
         self.recorder
-            .register_histogram(&key(name, labels), &METADATA)
+            .register_histogram(&key(family, labels), &METADATA)
     }
 }
 
 static METADATA: Metadata<'static> = Metadata::new("weir", Level::INFO, None);
 
-fn key(name: &'static str, labels: &[(&'static str, &str)]) -> Key {
+fn key(family: &Family, labels: &[&str]) -> Key {
+    let labels = family.labels.iter().zip(labels);
     let labels: Vec<Label> = labels
-        .iter()
         .map(|(name, value)| Label::new(*name, (*value).to_owned()))
         .collect();
-    Key::from_parts(name, labels)
+    Key::from_parts(family.name, labels)
 }
 
 #[cfg(test)]

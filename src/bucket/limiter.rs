@@ -1,21 +1,26 @@
 //! Does a limit let this request go, must it wait, or is it refused?
+//!
+//! `flow` hands out the slots of those who wait, `steer` is what comes from outside:
+//! another policy, a hold, a purge.
+
+mod flow;
+mod steer;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
 use super::ask::{Ask, Census, Entry, Refusal, Usable};
 use super::crowd::{Crowd, InCrowd};
 use super::door::Doors;
-use super::gate::{GateId, Permit};
-use super::place::{Evicted, Offer, Place, Turn};
+use super::gate::GateId;
+use super::place::{Offer, Place, Turn};
 use super::standing::Standing;
 use crate::key::KeyId;
 use crate::limit::Policy;
-use crate::line::{Bucket, Call, Crowded, Pace, Promise, Remaining, Verdict};
+use crate::line::{Bucket, Crowded, Pace, Remaining, Verdict};
 use crate::metrics::{Fate, LimitMetrics, Reason};
 use crate::store::{RedisStore, Room, Table, TableFull};
 use crate::timer::Timer;
@@ -162,29 +167,6 @@ impl Limiter {
         }
     }
 
-    /// Another policy holds from now on, whoever waits keeps its place.
-    pub fn change(self: &Arc<Self>, policy: Policy) {
-        self.metrics
-            .configured(policy.pace.rate().per_second(), policy.pace.burst());
-        let pace = policy.pace;
-        // A dry run counts those ahead as if they waited; elsewhere they do wait.
-        let places = if policy.dry_run {
-            pace.burst().saturating_sub(pace.delay())
-        } else {
-            0
-        };
-        self.policy.store(Arc::new(policy));
-        let mut waiting = Vec::new();
-        self.table.each(|key, bucket| {
-            bucket.repace(&pace, places.saturating_add(1), self.clock.now());
-            waiting.extend(bucket.first().map(|_| key));
-        });
-        for key in waiting {
-            self.flow(key);
-        }
-        self.doors.open_all();
-    }
-
     /// Whether requests may wait in it.
     pub fn has_line(&self) -> bool {
         let policy = self.policy.load();
@@ -213,46 +195,6 @@ impl Limiter {
         known.unwrap_or_else(|| Bucket::<Waiter>::new(&pace, now).remaining(&pace, now, max_wait))
     }
 
-    /// Lets nobody of a key go for `span`: its upstream asked for that.
-    pub fn hold(self: &Arc<Self>, key: KeyId, span: Duration) {
-        let held = self.with(key, |bucket, now| bucket.hold(now.after(span)));
-        // A full table forgets a hold, as it refuses the requests that it is for.
-        if let Ok(()) = held
-            && self.store.is_some()
-        {
-            self.flow(key);
-        }
-    }
-
-    /// Tells all who wait that they won't be served, and why.
-    pub fn purge(self: &Arc<Self>, reason: Reason) {
-        let mut told = Vec::new();
-        let mut keys = Vec::new();
-        let now = self.clock.now();
-        self.table.each(|key, bucket| {
-            if bucket.waiting() > 0 {
-                told.extend(bucket.purge(now));
-                keys.push(key);
-            }
-        });
-        self.evict(told, reason);
-        if self.store.is_some() {
-            for key in keys {
-                self.flow(key);
-            }
-        }
-    }
-
-    /// Tells those who waited why they won't be served.
-    pub(super) fn evict(&self, told: Vec<Waiter>, reason: Reason) {
-        for waiter in told {
-            self.metrics.parted();
-            self.metrics.refused(reason);
-            // One that has left by itself needs no telling.
-            let _left = waiter.offer.send(Offer::Evicted(Evicted { reason }));
-        }
-    }
-
     /// Forgets idle keys in the `part`th of `parts` parts.
     pub fn sweep(&self, part: usize, parts: usize) {
         let policy = self.policy.load();
@@ -277,79 +219,6 @@ impl Limiter {
         self.metrics
             .seen(census.buckets, census.longest, census.oldest);
         census
-    }
-
-    /// The timer rang for a bucket.
-    pub fn rang(when: Moment, wake: Wake) {
-        let Wake { limiter, key } = wake;
-        if limiter.table.with_known(key, |bucket| bucket.rang(when)) == Some(true) {
-            limiter.flow(key);
-        }
-    }
-
-    /// Hands out whatever slots are due, to the first ones who can go.
-    pub(super) fn flow(self: &Arc<Self>, key: KeyId) {
-        self.flow_with(key, None);
-    }
-
-    /// A permit came to one of a bucket's line: it is for the first who waits for
-    /// that gate, whoever stood before it for them.
-    pub(super) fn admit(self: &Arc<Self>, key: KeyId, gate: GateId, permit: Permit) {
-        self.with_known(key, |bucket, _| {
-            bucket.ready_first(|waiter| waiter.gate == Some(gate))
-        });
-        self.flow_with(key, Some((gate, permit)));
-    }
-
-    fn flow_with(self: &Arc<Self>, key: KeyId, mut permit: Option<(GateId, Permit)>) {
-        loop {
-            let policy = self.policy.load();
-            let pace = self.pace(&policy, key);
-            let mut call: Option<(u64, Call)> = None;
-            let mut missed = 0;
-            let mut retries = false;
-            let mut promises: SmallVec<[Promise<Waiter>; 2]> = SmallVec::new();
-            let mut alarm = None;
-            let mut handed_out = Moment::default();
-            self.with_known(key, |bucket, now| {
-                handed_out = now;
-                while let Some(promise) = bucket.promise(&pace, now) {
-                    promises.push(promise);
-                }
-                let timer = bucket.first().map(|waiter| waiter.timer.clone());
-                if let Some(store) = &self.store {
-                    let reach = store.reach();
-                    retries = bucket.takes_retry(now);
-                    missed = bucket.missed();
-                    let number = store.number();
-                    call = bucket
-                        .call(&pace, &reach, now, || number)
-                        .map(|call| (number, call));
-                    alarm = bucket.arm_shared(&pace, &reach).map(|when| (when, timer));
-                } else {
-                    alarm = bucket.arm().map(|when| (when, timer));
-                }
-            });
-            self.metrics.slots(Fate::Missed, missed);
-            if retries {
-                self.align(&policy, key);
-            }
-            if let Some((number, call)) = call {
-                self.say(key, number, call);
-            }
-            match alarm {
-                Some((when, Some(timer))) => self.set(Some(when), key, &timer),
-                Some((when, None)) => self.call_later(when, key),
-                None => (),
-            }
-            // Outside the lock: a turn that can't be delivered goes back through it.
-            let undelivered = promises
-                .into_iter()
-                .filter_map(|promise| self.deliver(key, promise, handed_out, &mut permit));
-            if undelivered.map(Turn::give_back).count() == 0 && !retries {
-                return;
-            }
-        }
     }
 
     /// A place became free: the first one before the door may join.
@@ -417,39 +286,6 @@ impl Limiter {
         ask: Ask<'_>,
     ) -> Entry {
         Entry::Turn(Turn::at_once(self, ask, bucket.lend(pace, now)))
-    }
-
-    /// Hands a slot to the one whose turn it is; the slot, where it has gone.
-    fn deliver(
-        self: &Arc<Self>,
-        key: KeyId,
-        promise: Promise<Waiter>,
-        now: Moment,
-        permit: &mut Option<(GateId, Permit)>,
-    ) -> Option<Turn> {
-        self.parted(key);
-        self.metrics.slots(Fate::Missed, promise.missed);
-        self.metrics
-            .late(now.since(promise.due.max(promise.ticket.joined())));
-        self.metrics.waited(now.since(promise.ticket.joined()));
-        let meant = permit.take_if(|(gate, _)| promise.waiter.gate == Some(*gate));
-        let turn = Turn::in_turn(self, key, &promise, meant.map(|(_, permit)| permit));
-        match promise.waiter.offer.send(Offer::Turn(turn)) {
-            Err(Offer::Turn(turn)) => Some(turn),
-            Ok(()) | Err(_) => None,
-        }
-    }
-
-    fn set(self: &Arc<Self>, alarm: Option<Moment>, key: KeyId, timer: &SlotTimer) {
-        if let Some(when) = alarm {
-            timer.set(
-                when,
-                Wake {
-                    limiter: Arc::clone(self),
-                    key,
-                },
-            );
-        }
     }
 
     fn count(&self, entry: &Entry) {

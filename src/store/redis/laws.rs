@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use redis::Connection;
 
+use super::saying::{Caller, Saying};
 use super::*;
 use crate::key::KeyHasher;
-use crate::line::Run;
 use crate::line::laws::shared_model::{Model, Told};
 use crate::line::laws::shared_run::{self, Habits, STEADY, ZERO};
+use crate::line::{Answer, Pace, Run};
 use crate::units::Moment;
 
 /// A Redis of its own, ended with the test.

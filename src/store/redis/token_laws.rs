@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::laws::{Server, pace};
+use super::saying::Saying;
 use super::*;
 use crate::key::KeyHasher;
 use crate::line::laws::shared_run::{Chance, ZERO};
-use crate::line::{Bucket, Known, Run, Verdict};
+use crate::line::{Answer, Bucket, Known, Pace, Run, Verdict};
 use crate::units::Moment;
 
 /// A bucket in Redis, asked at times that the test says.
