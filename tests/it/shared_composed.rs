@@ -166,3 +166,31 @@ async fn an_instance_whose_upstream_is_full_steps_aside_for_the_others() {
     let served = responses(blocked).await;
     assert!(served.iter().all(|response| response.status == 200));
 }
+
+/// A second limit, asked on arrival, is exhausted for longer than the line is full.
+#[tokio::test]
+async fn every_instance_announces_the_same_way_back() {
+    let redis = Redis::start().await;
+    let backend = Backend::start();
+    let config = format!(
+        "{}[limits.line]\nkey = \"all\"\nrate = \"1r/s\"\nburst = 2\n\
+         [limits.quota]\nalgorithm = \"token_bucket\"\nkey = \"all\"\nrate = \"6r/m\"\ncapacity = 3\n{}",
+        redis.store(),
+        upstream("", "limits = [\"line\", \"quota\"]", &backend)
+    );
+    let mut weirs = Vec::new();
+    for _ in 0..3 {
+        weirs.push(Weir::start(&config).await);
+    }
+    know_each_other(&weirs).await;
+    let spent = Instant::now();
+    let all = come(&weirs[0], 3, "spends").await;
+    weirs[0].shows("weir_waiting{limit=\"line\"}", 2.0).await;
+    for weir in [&weirs[1], &weirs[2], &weirs[0]] {
+        let refused = weir.get("/").await;
+        assert_eq!(refused.status, 429);
+        let left = ms(10_000).saturating_sub(spent.elapsed()).as_secs() + 1;
+        assert_eq!(refused.retry_after(), Some(left));
+    }
+    drop(all);
+}
