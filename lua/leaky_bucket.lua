@@ -15,7 +15,7 @@ local horizon, lead = tonumber(ARGV[9]), tonumber(ARGV[10])
 local known_number, known_next, owed = tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13])
 local held, aside, at_tail = tonumber(ARGV[14]), tonumber(ARGV[15]), ARGV[16] == '1'
 local returned, left, wanted, dead = ARGV[17], ARGV[18], ARGV[19], ARGV[20]
-local hold_for, channel = tonumber(ARGV[21]), ARGV[22]
+local hold_for, channel, paused_for = tonumber(ARGV[21]), ARGV[22], tonumber(ARGV[23])
 
 -- Slots are promised at most this far ahead, whatever horizon an instance asks for.
 local FURTHEST = 250000
@@ -37,7 +37,8 @@ local ticks = micros * of + part
 local interval = ticks / of
 local credit = math.ceil(delay * ticks / of)
 local idle, idle_rest = now - credit, credit * of - delay * ticks
-local next, rest, number, last, hold
+-- `hold` is until when nobody may go: `asked` by an upstream, or `paused` by hand.
+local next, rest, number, last, hold, asked, paused
 local gone = 0
 
 -- A number, but for whatever somebody else may have written there.
@@ -86,13 +87,15 @@ end
 -- What the hash remembers; where a survivor remembers more, its word holds.
 local function recall()
   local kept = redis.call('HMGET', bucket, 'next', 'rest', 'number', 'last', 'hold', 'call:' .. me, 'sent:' .. me,
-    'own:' .. me)
+    'own:' .. me, 'paused')
   if (kept_number(kept[6]) or 0) >= call then
     return nil
   end
   next, rest = kept_number(kept[1]) or idle, math.max(math.min(kept_number(kept[2]) or idle_rest, of - 1), 0)
   number, last = math.max(kept_number(kept[3]) or 0, 0), kept_number(kept[4]) or 0
-  hold = math.max(kept_number(kept[5]) or 0, hold_for > 0 and now + hold_for or 0)
+  asked = math.max(kept_number(kept[5]) or 0, hold_for > 0 and now + hold_for or 0)
+  paused = paused_for > 0 and now + paused_for or math.min(kept_number(kept[9]) or 0, now)
+  hold = math.max(asked, paused)
   if not kept[1] then
     redis.call('DEL', line)
     if held > 0 then
@@ -174,6 +177,8 @@ end
 -- Slots gone by belonged to the tickets before the caller's; its own keep the grid
 -- where they are not too late.
 local function pass_over(length)
+  -- Those from when nobody might go were nobody's.
+  no_earlier(math.min(hold, now) - credit, idle_rest)
   local late = idle - TOLERANCE
   if length > 0 and next < late then
     local before = redis.call('LPOS', line, me) or length
@@ -323,8 +328,11 @@ local function keep(length, grants)
     sent[i] = grant[1] .. ':' .. grant[2] .. ','
   end
   redis.call('HSET', bucket, 'next', whole(next), 'rest', whole(rest), 'number', whole(number), 'last', whole(last),
-    'hold', whole(hold), 'call:' .. me, whole(call), 'sent:' .. me, table.concat(sent), 'own:' .. me, '',
+    'hold', whole(asked), 'call:' .. me, whole(call), 'sent:' .. me, table.concat(sent), 'own:' .. me, '',
     'lead:' .. me, whole(lead))
+  if paused > 0 then
+    redis.call('HSET', bucket, 'paused', whole(paused))
+  end
   local drain = math.max(next, hold, now) - now + (length + delay + 1) * interval
   local ttl = whole(math.ceil(drain / 1000) + 1000)
   redis.call('PEXPIRE', bucket, ttl)
@@ -351,7 +359,7 @@ local mine = length > 0 and redis.call('LPOS', line, me, 'COUNT', 0) or {}
 if gone > 0 and length > #mine then
   redis.call('PUBLISH', channel, string.match(bucket, '{(.*)}') .. ' ' .. gone)
 end
-local reply = { now, next, number, hold, length, #mine, mine[1] or -1, #joined }
+local reply = { now, next, number, asked, length, #mine, mine[1] or -1, #joined }
 for _, few in ipairs(joined) do
   reply[#reply + 1] = few
 end

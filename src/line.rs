@@ -2,13 +2,14 @@
 //!
 //! Everything here is pure: the caller says what time it is. `pace` holds the
 //! arithmetic of slots, `ledger` the slots that may yet come back, `bucket` the
-//! line itself. Where instances share a line, `mirror` is what one of them knows of
+//! line itself, `held` what keeps all of it back. Where instances share a line, `mirror` is what one of them knows of
 //! it, `shared` what a bucket does by that, and `sync` has the words between it and
 //! the store.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 mod bucket;
+mod held;
 #[cfg(test)]
 pub(crate) mod laws;
 mod ledger;

@@ -54,6 +54,10 @@ pub(super) struct Line<T> {
     pub(super) blocked: BTreeMap<Ticket, T>,
     ledger: Ledger,
     pub(super) hold: Moment,
+    /// Until when it is paused, as it was last told.
+    pub(super) paused: Moment,
+    /// The text of its key, for people, while somebody waits.
+    pub(super) label: Option<Box<str>>,
     pub(super) armed: Option<Moment>,
     joined: u64,
     /// Where other instances share the bucket: this one's part of it.
@@ -180,7 +184,7 @@ impl<T> Bucket<T> {
                 return granted;
             }
         }
-        Some(self.next.at().max(line.hold))
+        Some(self.next.at().max(line.held()))
     }
 
     /// Lends the slot that is due to the first who can go.
@@ -192,10 +196,11 @@ impl<T> Bucket<T> {
             return None;
         }
         let due = self.due().filter(|due| *due <= now)?;
+        let held = self.held();
         let line = self.line.as_mut()?;
         let (ticket, waiter) = line.ready.pop_first()?;
         let loan = line.ledger.lend(self.next, now, Use::InTurn);
-        let Taken { next, missed } = pace.take_in_turn(self.next, now);
+        let Taken { next, missed } = pace.take_in_turn(self.next, held, now);
         self.next = next;
         Some(Promise {
             ticket,
@@ -301,43 +306,14 @@ impl<T> Bucket<T> {
         self.next = pace.no_later(self.next, ahead, now);
     }
 
-    /// Lets nobody go before `until`; an earlier hold is kept where it is longer.
-    pub fn hold(&mut self, until: Moment) {
-        let line = self.open();
-        line.hold = line.hold.max(until);
-        if let Some(mirror) = line.mirror.as_mut().filter(|mirror| mirror.attached) {
-            mirror.hold(until);
-        }
-    }
-
-    /// Empties the line: those who waited, to be told.
-    pub fn purge(&mut self, now: Moment) -> Vec<T> {
-        let Some(line) = &mut self.line else {
-            return Vec::new();
-        };
-        let ready = std::mem::take(&mut line.ready).into_values();
-        let told = ready
-            .chain(std::mem::take(&mut line.blocked).into_values())
-            .collect();
-        if let Some(mirror) = &mut line.mirror {
-            mirror.forgo(now);
-        }
-        self.tidy(now);
-        told
-    }
-
     fn load(&self, pace: &Pace, now: Moment, max_wait: Option<Duration>) -> Load {
-        let hold = self
-            .line
-            .as_ref()
-            .map_or(Moment::default(), |line| line.hold);
         let shared = self.line.as_ref().and_then(|line| line.mirror.as_ref());
         let ahead = shared.filter(|mirror| mirror.attached);
         let returning = ahead.map_or(0, |mirror| mirror.returning());
         Load {
             next: pace.slot_before(self.next, returning),
             waiting: ahead.map_or_else(|| self.waiting(), |mirror| mirror.ahead()),
-            hold,
+            hold: self.held(),
             now,
             max_wait,
         }
@@ -348,6 +324,11 @@ impl<T> Bucket<T> {
     }
 
     pub(super) fn tidy(&mut self, now: Moment) {
+        if self.waiting() == 0
+            && let Some(line) = &mut self.line
+        {
+            line.label = None;
+        }
         let spent = |line: &Line<T>| line.mirror.is_none() && line.is_spent(now);
         if self.line.as_deref().is_some_and(spent) {
             self.line = None;
@@ -356,10 +337,15 @@ impl<T> Bucket<T> {
 }
 
 impl<T> Line<T> {
+    /// Until when nobody may go, whoever said so.
+    pub(super) fn held(&self) -> Moment {
+        self.hold.max(self.paused)
+    }
+
     /// Whether nobody is before one who comes: in the line and able to go, or
     /// with a promise on its way.
     fn is_clear(&self, now: Moment) -> bool {
-        self.ready.is_empty() && !self.ledger.is_promising() && self.hold <= now
+        self.ready.is_empty() && !self.ledger.is_promising() && self.held() <= now
     }
 
     fn is_spent(&self, now: Moment) -> bool {
@@ -388,6 +374,8 @@ impl<T> Default for Line<T> {
             blocked: BTreeMap::new(),
             ledger: Ledger::default(),
             hold: Moment::default(),
+            paused: Moment::default(),
+            label: None,
             armed: None,
             joined: 0,
             mirror: None,

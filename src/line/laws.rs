@@ -19,6 +19,7 @@ mod reloads;
 mod seeds;
 mod shared;
 mod shared_cases;
+mod shared_holds;
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,

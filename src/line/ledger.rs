@@ -142,7 +142,7 @@ impl Exit {
         match self.use_ {
             Use::OnArrival => pace.take_on_arrival(next, self.at),
             Use::InTurn => {
-                let Taken { next, .. } = pace.take_in_turn(next, self.at);
+                let Taken { next, .. } = pace.take_in_turn(next, Moment::default(), self.at);
                 next
             }
         }

@@ -201,6 +201,11 @@ impl Pace {
         self.slot(slot).at()
     }
 
+    /// The slot `next`, or the first that may be used at `held`.
+    pub(super) fn no_earlier(&self, next: Slot, held: Moment) -> Slot {
+        self.slot(self.ticks(next).max(self.floor(held)))
+    }
+
     /// The slot that would be next had `count` never been used.
     pub(super) fn slot_before(&self, next: Slot, count: usize) -> Slot {
         let before = self
@@ -315,11 +320,12 @@ impl Pace {
     /// Uses the slot `next` at `now` for one who waited. A slot that came no
     /// later than is tolerated keeps the grid, so that late wake-ups do not add
     /// up; what came later than that is gone.
-    pub(super) fn take_in_turn(&self, next: Slot, now: Moment) -> Taken {
+    /// Slots from before `held` were nobody's.
+    pub(super) fn take_in_turn(&self, next: Slot, held: Moment, now: Moment) -> Taken {
         let kept = self.floor(now).saturating_sub(self.tolerance());
         let due = self.ticks(next);
         let missed = kept
-            .saturating_sub(due)
+            .saturating_sub(due.max(self.floor(held)))
             .checked_div(self.interval.ticks())
             .unwrap_or(0);
         Taken {

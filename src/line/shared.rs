@@ -122,15 +122,20 @@ impl<T> Bucket<T> {
         now: Moment,
         number: impl FnOnce() -> u64,
     ) -> Option<Call> {
-        let next = self.next;
+        let (next, held) = (self.next, self.held());
         let line = self.line.as_mut()?;
+        let paused = line.paused.since(now);
         let (ready, aside) = (line.ready.len(), line.blocked.len());
         let mirror = line.mirror.as_mut().filter(|mirror| mirror.attached)?;
-        let due = mirror.call_at(pace, next, ready, reach)?;
+        let due = mirror.call_at(pace, next, ready, reach, held)?;
         if due > now {
             return None;
         }
-        Some(mirror.call(number(), pace, reach, now, (ready, aside)))
+        let call = mirror.call(number(), pace, reach, now, (ready, aside));
+        Some(Call {
+            paused: Some(paused).filter(|paused| !paused.is_zero()),
+            ..call
+        })
     }
 
     /// The instant for which a timer must be set, for a slot or a call.
@@ -138,7 +143,8 @@ impl<T> Bucket<T> {
         let line = self.line.as_ref()?;
         let ready = line.ready.len();
         let mirror = line.mirror.as_ref();
-        let call = mirror.and_then(|mirror| mirror.call_at(pace, self.next, ready, reach));
+        let held = line.held();
+        let call = mirror.and_then(|mirror| mirror.call_at(pace, self.next, ready, reach, held));
         let due = self.due().into_iter().chain(call).min()?;
         self.arm_for(due)
     }

@@ -69,6 +69,8 @@ pub struct Call {
     pub wanted: Vec<Run>,
     /// For how long nobody may go, if someone said so.
     pub hold: Option<Duration>,
+    /// For how long the bucket is paused, as this instance knows.
+    pub paused: Option<Duration>,
     /// The edition of the list of dead instances that was told last.
     pub buried: u64,
 }

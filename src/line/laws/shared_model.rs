@@ -29,6 +29,9 @@ struct Kept {
     rest: i128,
     number: u64,
     last: u64,
+    /// Until when nobody may go: asked by an upstream, or paused by hand.
+    asked: i128,
+    paused: i128,
     hold: i128,
     calls: BTreeMap<usize, u64>,
     /// What the last answer to each said, and what others' calls promised since.
@@ -143,8 +146,12 @@ impl Model {
         };
         kept.leads.insert(me, lead);
         if let Some(hold) = call.hold {
-            kept.hold = kept.hold.max(now + micros(hold));
+            kept.asked = kept.asked.max(now + micros(hold));
         }
+        kept.paused = call
+            .paused
+            .map_or(kept.paused.min(now), |span| now + micros(span));
+        kept.hold = kept.asked.max(kept.paused);
         if is_new {
             self.line.clear();
             if call.held > 0 {
@@ -226,6 +233,7 @@ impl Model {
             }
         }
         // Pass over.
+        kept.no_earlier(kept.hold.min(now) - credit, idle_rest);
         let late = idle - TOLERANCE;
         while !self.line.is_empty() && kept.next < late && self.line[0] != me {
             let behind = late - kept.next;
@@ -330,7 +338,7 @@ impl Model {
                 next: kept.next as u64,
             },
             next: here(kept.next),
-            hold: here(kept.hold),
+            hold: here(kept.asked),
             length,
             tickets,
             place: self.line.iter().position(|owner| *owner == me),

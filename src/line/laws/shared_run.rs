@@ -215,6 +215,24 @@ impl Run<'_> {
         self.push(self.now + ALIVE, Happening::Notice);
     }
 
+    /// All learn that nobody may go for so long; at once where that is over.
+    pub(crate) fn pause(&mut self, span: Duration) {
+        for who in 0..self.instances.len() {
+            let now = self.moment();
+            let bucket = &mut self.instances[who].bucket;
+            bucket.pause(now.after(span), now);
+            bucket.ask_anew();
+            self.flow(who);
+        }
+    }
+
+    /// An upstream of one asks that nobody goes for so long.
+    pub(crate) fn hold(&mut self, who: usize, span: Duration) {
+        let until = self.moment().after(span);
+        self.instances[who].bucket.hold(until);
+        self.flow(who);
+    }
+
     /// How many wait in all instances together.
     pub(crate) fn waiting(&self) -> usize {
         let living = self.instances.iter().filter(|one| one.killed.is_none());

@@ -29,6 +29,7 @@ impl Mirror {
         next: Slot,
         ready: usize,
         reach: &Reach,
+        held_until: Moment,
     ) -> Option<Moment> {
         if self.flying.is_some() {
             return None;
@@ -65,7 +66,10 @@ impl Mirror {
             let ahead = reach
                 .lead
                 .saturating_add(reach.horizon.checked_div(2).unwrap_or_default());
-            pace.slot_after(next, before as usize).before(ahead)
+            // While it is held no slot comes, however often one asks.
+            let next = pace.no_earlier(next, held_until);
+            let slot = pace.slot_after(next, before as usize);
+            slot.max(held_until).before(ahead)
         });
         let due = [
             at_once.then_some(Moment::default()),
@@ -123,7 +127,12 @@ impl Mirror {
             returned: std::mem::take(&mut self.returned),
             left: std::mem::take(&mut self.left),
             wanted,
-            hold: self.hold.take().map(|until| until.since(now)),
+            hold: self
+                .hold
+                .take()
+                .map(|until| until.since(now))
+                .filter(|span| !span.is_zero()),
+            paused: None,
             buried: self.buried,
         };
         self.flying = Some(number);

@@ -121,6 +121,15 @@ fn lives_through(server: &Server, seed: u64, pace: Pace, habits: &[Habits]) -> u
         run.kill(0);
     }
     run.instances[1].stalled_until = run.now + seed % 3 * 700_000;
+    if seed % 5 == 1 {
+        run.pause(Duration::from_millis(700));
+        run.pass(Duration::from_millis(400));
+        run.hold(2, Duration::from_millis(300 * (seed % 3 + 1)));
+        run.pass(Duration::from_millis(100));
+        if seed.is_multiple_of(2) {
+            run.pause(Duration::ZERO);
+        }
+    }
     run.pass(Duration::from_secs(4));
     drop(run);
     calls

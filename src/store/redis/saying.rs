@@ -61,7 +61,8 @@ impl Saying<'_> {
             .arg(list(call.wanted.iter().map(run)))
             .arg(caller.dead)
             .arg(call.hold.map_or(0, micros))
-            .arg(caller.channel);
+            .arg(caller.channel)
+            .arg(call.paused.map_or(0, micros));
         said
     }
 
