@@ -12,8 +12,10 @@ mod door;
 mod exchange;
 mod gate;
 mod limiter;
+mod pauses;
 mod place;
 mod places;
+mod snapshot;
 mod standing;
 #[cfg(test)]
 mod waiting_tests;
@@ -22,5 +24,7 @@ pub use ask::{Ask, Census, Entry, Refusal, Usable};
 pub use crowd::Crowd;
 pub use gate::{Gate, GateId, Permit};
 pub use limiter::{Limiter, SlotTimer, Wake};
+pub use pauses::{MOST_PAUSED_KEYS, TooManyPaused};
 pub use place::{Asked, Evicted, Place, Turn};
 pub use places::{Claim, Claims, Pass, Places, Refused, Unserved};
+pub use snapshot::BucketView;

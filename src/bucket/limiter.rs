@@ -1,7 +1,7 @@
 //! Does a limit let this request go, must it wait, or is it refused?
 //!
 //! `flow` hands out the slots of those who wait, `steer` is what comes from outside:
-//! another policy, a hold, a purge.
+//! another policy, a hold, a pause, a purge.
 
 mod flow;
 mod steer;
@@ -16,6 +16,7 @@ use super::ask::{Ask, Census, Entry, Refusal, Usable};
 use super::crowd::{Crowd, InCrowd};
 use super::door::Doors;
 use super::gate::GateId;
+use super::pauses::Pauses;
 use super::place::{Offer, Place, Turn};
 use super::standing::Standing;
 use crate::key::KeyId;
@@ -56,6 +57,7 @@ pub struct Limiter {
     /// Where its buckets are shared with other instances.
     pub(super) store: Option<Arc<RedisStore>>,
     doors: Doors,
+    pub(super) pauses: Pauses,
     pub(super) crowd: Arc<Crowd>,
     pub(super) clock: Clock,
     pub(super) metrics: LimitMetrics,
@@ -77,6 +79,7 @@ impl Limiter {
             table: Table::new(room),
             store,
             doors: Doors::default(),
+            pauses: Pauses::default(),
             crowd,
             clock,
             metrics,
@@ -97,6 +100,11 @@ impl Limiter {
     pub fn ask(self: &Arc<Self>, ask: Ask<'_>) -> Result<Entry, Refusal> {
         let policy = self.policy.load();
         let max_wait = tightest(policy.max_wait, ask.max_wait);
+        if !policy.pace.has_line()
+            && let Some(left) = self.pauses.left(ask.key, self.clock.now())
+        {
+            return self.refuse_paused(&policy, left);
+        }
         if !ask.knocked && self.doors.is_taken(ask.key) {
             // Whatever place becomes free is for the one before the door.
             let free = self.remaining(ask.key, None).free_in;
@@ -189,10 +197,20 @@ impl Limiter {
         let max_wait = tightest(policy.max_wait, max_wait);
         let now = self.clock.now();
         let pace = self.pace(&policy, key);
-        let known = self
-            .table
-            .with_known(key, |bucket| bucket.remaining(&pace, now, max_wait));
-        known.unwrap_or_else(|| Bucket::<Waiter>::new(&pace, now).remaining(&pace, now, max_wait))
+        let paused = self.pauses.left(key, now);
+        if let (false, Some(left)) = (policy.pace.has_line(), paused) {
+            return Remaining {
+                admits: 0,
+                free_in: left,
+                idle_in: left,
+            };
+        }
+        let known = self.with_known(key, |bucket, now| bucket.remaining(&pace, now, max_wait));
+        known.unwrap_or_else(|| {
+            let mut bucket = Bucket::<Waiter>::new(&pace, now);
+            bucket.pause(self.pauses.until(key, now), now);
+            bucket.remaining(&pace, now, max_wait)
+        })
     }
 
     /// Forgets idle keys in the `part`th of `parts` parts.
@@ -218,6 +236,7 @@ impl Limiter {
         });
         self.metrics
             .seen(census.buckets, census.longest, census.oldest);
+        self.metrics.paused(self.pauses.left_for_all(now).is_some());
         census
     }
 
@@ -244,7 +263,8 @@ impl Limiter {
         let is_idle = |bucket: &Bucket<Waiter>| bucket.is_idle(&policy.pace, now);
         // Inside the lock the time is read anew: arrivals are stamped in their order.
         self.table.with(key, now, fresh, is_idle, |bucket| {
-            act(bucket, self.clock.now())
+            let now = self.touch(key, bucket);
+            act(bucket, now)
         })
     }
 
@@ -254,8 +274,17 @@ impl Limiter {
         key: KeyId,
         act: impl FnOnce(&mut Bucket<Waiter>, Moment) -> R,
     ) -> Option<R> {
-        self.table
-            .with_known(key, |bucket| act(bucket, self.clock.now()))
+        self.table.with_known(key, |bucket| {
+            let now = self.touch(key, bucket);
+            act(bucket, now)
+        })
+    }
+
+    /// Whoever looks at a bucket finds it paused as it is by then.
+    fn touch(&self, key: KeyId, bucket: &mut Bucket<Waiter>) -> Moment {
+        let now = self.clock.now();
+        bucket.pause(self.pauses.until(key, now), now);
+        now
     }
 
     /// A waiter for one who steps back into its place, however many wait.
@@ -297,6 +326,17 @@ impl Limiter {
             Entry::Turn(_) => self.metrics.waited(Duration::ZERO),
             Entry::Place(_) | Entry::Blocked(_) | Entry::Asked(_) => self.metrics.joined(),
         }
+    }
+
+    fn refuse_paused(&self, policy: &Policy, left: Duration) -> Result<Entry, Refusal> {
+        if policy.dry_run {
+            self.metrics.would_refuse(Reason::Paused);
+            return Ok(Entry::Passed);
+        }
+        Err(Refusal {
+            retry_after: left,
+            ..Refusal::shared(policy, Reason::Paused)
+        })
     }
 
     fn refuse(&self, policy: &Policy, crowded: Crowded) -> Result<Entry, Refusal> {

@@ -1,6 +1,7 @@
 //! What does a waiting request hold, and how does it give it back?
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -16,6 +17,18 @@ use crate::metrics::{Fate, Reason};
 pub struct Evicted {
     /// Why.
     pub reason: Reason,
+    /// When to come back.
+    pub retry_after: Duration,
+}
+
+impl Evicted {
+    /// Told to go, and that it may help to come back soon.
+    pub(super) fn soon(reason: Reason) -> Self {
+        Self {
+            reason,
+            retry_after: Duration::from_secs(1),
+        }
+    }
 }
 
 /// What comes to a place.
@@ -150,7 +163,7 @@ impl Place {
     fn told(&mut self, told: Told) -> Result<Turn, Evicted> {
         self.heard(told).map_err(|unheard| match unheard {
             Unheard::Evicted(evicted) => evicted,
-            Unheard::Refused(Refusal { reason, .. }) => Evicted { reason },
+            Unheard::Refused(Refusal { reason, .. }) => Evicted::soon(reason),
         })
     }
 
@@ -163,9 +176,7 @@ impl Place {
             }
             Ok(Offer::Evicted(evicted)) => Err(Unheard::Evicted(evicted)),
             Ok(Offer::Refused(refusal)) => Err(Unheard::Refused(refusal)),
-            Err(_dropped) => Err(Unheard::Evicted(Evicted {
-                reason: Reason::Draining,
-            })),
+            Err(_dropped) => Err(Unheard::Evicted(Evicted::soon(Reason::Draining))),
         }
     }
 }
@@ -275,9 +286,7 @@ impl Turn {
                 }
             });
         // A bucket with an open loan is never forgotten.
-        let ticket = placed.ok_or(Evicted {
-            reason: Reason::Keys,
-        })?;
+        let ticket = placed.ok_or(Evicted::soon(Reason::Keys))?;
         self.limiter.flow(self.key);
         Ok(Place::new(&self.limiter, self.key, ticket, offered))
     }

@@ -87,6 +87,10 @@ impl Limiter {
         }
         match policy.on_failure.unwrap_or(store.config().on_failure) {
             OnFailure::Local => Standing::Alone(policy.pace.share(store.instances())),
+            // A pause holds whatever the store does.
+            OnFailure::Open if self.pauses.left(key, self.clock.now()).is_some() => {
+                Standing::Alone(policy.pace)
+            }
             OnFailure::Open => Standing::Alone(Pace::open()),
             OnFailure::Closed => Standing::Closed,
         }

@@ -3,6 +3,7 @@
 mod changes;
 mod composed;
 mod lines;
+mod pauses;
 mod upstreams;
 
 use std::sync::Arc;

@@ -88,6 +88,11 @@ impl<T> Bucket<T> {
         })
     }
 
+    /// The next free slot, as far as is known here.
+    pub fn next(&self) -> Moment {
+        self.next.at()
+    }
+
     /// Since when the one who waits longest has waited.
     pub fn oldest(&self) -> Option<Moment> {
         let line = self.line.as_ref()?;

@@ -19,7 +19,6 @@ pub struct LimitMetrics {
     pub(super) line_length: Gauge,
     pub(super) oldest_wait: Gauge,
     pub(super) buckets: Gauge,
-    #[expect(dead_code, reason = "it stands at 0 until limits can be paused")]
     pub(super) paused: Gauge,
     pub(super) wait: Histogram,
     pub(super) lateness: Histogram,
@@ -156,6 +155,11 @@ impl LimitMetrics {
         self.buckets.set(buckets as f64);
         self.line_length.set(longest as f64);
         self.oldest_wait.set(oldest.as_secs_f64());
+    }
+
+    /// Whether nobody may go for now.
+    pub fn paused(&self, paused: bool) {
+        self.paused.set(f64::from(u8::from(paused)));
     }
 
     /// What the config says.

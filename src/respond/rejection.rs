@@ -14,7 +14,7 @@ use crate::key::BadPath;
 use crate::metrics::Outcome;
 use crate::units::whole_seconds;
 
-/// How long a client should stay away from an instance that ends or is full.
+/// How long a client should stay away from an instance that ends.
 const SHORTLY: Duration = Duration::from_secs(1);
 
 /// Why a request was not served.
@@ -104,7 +104,8 @@ impl Rejection {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused(refused) => Some(refused.retry_after),
-            Self::Evicted(_) | Self::Draining => Some(SHORTLY),
+            Self::Evicted(evicted) => Some(evicted.retry_after),
+            Self::Draining => Some(SHORTLY),
             Self::Malformed(_) | Self::NoRoute | Self::MissingKey { .. } | Self::Upstream(_) => {
                 None
             }

@@ -174,7 +174,7 @@ impl Instance {
     pub(super) fn close(&self) {
         self.estate.closed.store(true, Ordering::Relaxed);
         for limiter in &self.app.load().limiters {
-            limiter.purge(Reason::Draining);
+            limiter.purge(None, Reason::Draining);
         }
     }
 }

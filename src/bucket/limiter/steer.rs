@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Limiter, Waiter};
+use crate::bucket::pauses::TooManyPaused;
 use crate::bucket::place::{Evicted, Offer};
 use crate::key::KeyId;
 use crate::limit::Policy;
+use crate::line::Bucket;
 use crate::metrics::Reason;
+use crate::units::Moment;
 
 impl Limiter {
     /// Another policy holds from now on, whoever waits keeps its place.
@@ -44,23 +47,74 @@ impl Limiter {
         }
     }
 
-    /// Tells all who wait that they won't be served, and why.
-    pub fn purge(self: &Arc<Self>, reason: Reason) {
+    /// Lets nobody of a key go before `end`, or nobody at all; at once where that is
+    /// past. Those who wait keep their places.
+    pub fn pause(self: &Arc<Self>, key: Option<KeyId>, end: Moment) -> Result<(), TooManyPaused> {
+        if !self.pauses.set(key, end, self.clock.now())? {
+            return Ok(());
+        }
+        let mut waiting = Vec::new();
+        match key {
+            Some(key) => waiting.push(key),
+            None => self
+                .table
+                .each(|key, bucket| waiting.extend(bucket.is_engaged().then_some(key))),
+        }
+        for key in waiting {
+            // The store hears of it with the next call, which is now.
+            if self
+                .with_known(key, |bucket, _| bucket.ask_anew())
+                .is_some()
+            {
+                self.flow(key);
+            }
+        }
+        let paused = self.pauses.left_for_all(self.clock.now());
+        self.metrics.paused(paused.is_some());
+        Ok(())
+    }
+
+    /// For how long yet a key may not go, or nobody at all.
+    pub fn paused_for(&self, key: Option<KeyId>) -> Option<Duration> {
+        let now = self.clock.now();
+        key.map_or_else(
+            || self.pauses.left_for_all(now),
+            |key| self.pauses.left(key, now),
+        )
+    }
+
+    /// The keys that are paused by themselves, and for how long yet.
+    pub fn paused_keys(&self) -> Vec<(KeyId, Duration)> {
+        self.pauses.keys(self.clock.now())
+    }
+
+    /// Tells all who wait, or those of a key, that they won't be served, and why;
+    /// says how many they were.
+    pub fn purge(self: &Arc<Self>, key: Option<KeyId>, reason: Reason) -> usize {
         let mut told = Vec::new();
         let mut keys = Vec::new();
         let now = self.clock.now();
-        self.table.each(|key, bucket| {
+        let mut empty = |key, bucket: &mut Bucket<Waiter>| {
             if bucket.waiting() > 0 {
                 told.extend(bucket.purge(now));
                 keys.push(key);
             }
-        });
+        };
+        match key {
+            Some(key) => {
+                self.table.with_known(key, |bucket| empty(key, bucket));
+            }
+            None => self.table.each(empty),
+        }
+        let count = told.len();
         self.evict(told, reason);
-        if self.store.is_some() {
-            for key in keys {
+        for key in keys {
+            self.doors().open(key);
+            if self.store.is_some() {
                 self.flow(key);
             }
         }
+        count
     }
 
     /// Tells those who waited why they won't be served.
@@ -69,7 +123,7 @@ impl Limiter {
             self.metrics.parted();
             self.metrics.refused(reason);
             // One that has left by itself needs no telling.
-            let _left = waiter.offer.send(Offer::Evicted(Evicted { reason }));
+            let _left = waiter.offer.send(Offer::Evicted(Evicted::soon(reason)));
         }
     }
 }

@@ -139,9 +139,7 @@ impl Places<'_> {
             Ok(entry) => entry,
             Err(refusal) if refusal.shared => {
                 claim.limiter.metrics().refused(refusal.reason);
-                return Err(Evicted {
-                    reason: refusal.reason,
-                });
+                return Err(Evicted::soon(refusal.reason));
             }
             Err(_full) => {
                 // As before the gate: first to the door, then out of the way.
@@ -172,17 +170,11 @@ impl Places<'_> {
         if let Some(permit) = self.gate.try_enter() {
             return Ok(permit);
         }
-        let evicted = |_| Evicted {
-            reason: Reason::Full,
-        };
+        let evicted = |_| Evicted::soon(Reason::Full);
         if !self.gate.is_well() {
-            return Err(Evicted {
-                reason: Reason::Full,
-            });
+            return Err(Evicted::soon(Reason::Full));
         }
-        let _in_crowd = crowd.join().ok_or(Evicted {
-            reason: Reason::Full,
-        })?;
+        let _in_crowd = crowd.join().ok_or(Evicted::soon(Reason::Full))?;
         self.waited = true;
         let mut queue = self.gate.queue();
         let entered = tokio::time::timeout(patience, self.gate.enter(&mut queue)).await;
@@ -228,10 +220,16 @@ async fn overdue(claim: Option<&Claim>, max_wait: Option<Duration>, arrived: Ins
         None => std::future::pending().await,
         Some(most) => Box::pin(tokio::time::sleep(most.saturating_add(SLACK))).await,
     }
-    if let Some(claim) = claim {
-        claim.limiter.metrics().refused(Reason::MaxWait);
-    }
-    Evicted {
-        reason: Reason::MaxWait,
-    }
+    let Some(Claim { limiter, key }) = claim else {
+        return Evicted::soon(Reason::MaxWait);
+    };
+    let evicted = match limiter.paused_for(Some(*key)) {
+        Some(left) => Evicted {
+            reason: Reason::Paused,
+            retry_after: left,
+        },
+        None => Evicted::soon(Reason::MaxWait),
+    };
+    limiter.metrics().refused(evicted.reason);
+    evicted
 }

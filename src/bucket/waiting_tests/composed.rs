@@ -26,7 +26,7 @@ async fn whoever_leaves_before_its_turn_has_paid_nothing_anywhere() {
     assert!(leaving.await.is_err(), "they wait in the last line");
     tokio::task::yield_now().await;
     // burst() runs them as tasks of their own: they are ended by the purge.
-    last.purge(Reason::Purged);
+    last.purge(None, Reason::Purged);
     tokio::task::yield_now().await;
     assert_eq!(quota.remaining(key("a"), None).admits, 9);
     assert_eq!(first.remaining(key("a"), None).admits, 5);

@@ -1,0 +1,118 @@
+//! Which buckets of a limit are the deepest?
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use super::limiter::{Limiter, Waiter};
+use crate::key::KeyId;
+use crate::line::Bucket;
+use crate::units::Moment;
+
+/// The longest text of a key that is kept for people, in bytes.
+const LONGEST_LABEL: usize = 256;
+
+/// How a bucket stands, as this instance sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketView {
+    /// Its name outside the process.
+    pub id: KeyId,
+    /// The text of its key, while somebody waits and it is no secret.
+    pub key: Option<String>,
+    /// How many wait here.
+    pub waiting: usize,
+    /// How many wait in all instances together, as last heard.
+    pub length: usize,
+    /// How long until its next slot.
+    pub next_slot: Duration,
+    /// How long the one who waits longest has waited.
+    pub oldest_wait: Duration,
+    /// For how long yet it is paused, with all others or by itself.
+    pub paused: Option<Duration>,
+}
+
+impl Limiter {
+    /// The `top` buckets in which most wait, then those that owe most; and how many
+    /// buckets there are.
+    pub fn deepest(&self, top: usize) -> (Vec<BucketView>, usize) {
+        let mut deepest: BinaryHeap<Reverse<Depth>> = BinaryHeap::new();
+        let mut count = 0_usize;
+        self.table.each(|key, bucket| {
+            count = count.saturating_add(1);
+            let depth = Depth::of(key, bucket);
+            if deepest.len() < top {
+                deepest.push(Reverse(depth));
+            } else if deepest.peek().is_some_and(|Reverse(least)| *least < depth) {
+                deepest.pop();
+                deepest.push(Reverse(depth));
+            }
+        });
+        let sorted = deepest.into_sorted_vec().into_iter();
+        let views = sorted.filter_map(|Reverse(depth)| self.view(depth.key));
+        (views.collect(), count)
+    }
+
+    /// How the bucket of `key` stands; `None` where there is none.
+    pub fn view(&self, key: KeyId) -> Option<BucketView> {
+        let paused = self.pauses.left(key, self.clock.now());
+        self.with_known(key, |bucket, now| {
+            let owed = || bucket.next().max(bucket.held());
+            BucketView {
+                id: key,
+                key: bucket.label().map(str::to_owned),
+                waiting: bucket.waiting(),
+                length: bucket.length(),
+                next_slot: bucket.due().unwrap_or_else(owed).since(now),
+                oldest_wait: bucket
+                    .oldest()
+                    .map_or(Duration::ZERO, |joined| now.since(joined)),
+                paused,
+            }
+        })
+    }
+
+    /// Whether this key has a bucket.
+    pub fn knows(&self, key: KeyId) -> bool {
+        self.with_known(key, |_, _| ()).is_some()
+    }
+
+    /// Says under which text they wait whose key is `key`, where nobody has said so
+    /// yet. What may be a credential is not kept.
+    pub fn label(&self, key: KeyId, text: impl FnOnce() -> Option<String>) {
+        if self.policy().key.is_secret()
+            || self.with_known(key, |bucket, _| bucket.lacks_label()) != Some(true)
+        {
+            return;
+        }
+        if let Some(text) = text().map(shortened) {
+            self.with_known(key, |bucket, _| bucket.set_label(text));
+        }
+    }
+}
+
+/// How deep a bucket is: first by those who wait, then by what it owes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Depth {
+    waiting: usize,
+    next: Moment,
+    key: KeyId,
+}
+
+impl Depth {
+    fn of(key: KeyId, bucket: &Bucket<Waiter>) -> Self {
+        Self {
+            waiting: bucket.waiting(),
+            next: bucket.next(),
+            key,
+        }
+    }
+}
+
+/// As much of a key's text as is kept.
+fn shortened(text: String) -> Box<str> {
+    if text.len() <= LONGEST_LABEL {
+        return text.into_boxed_str();
+    }
+    let end = text.floor_char_boundary(LONGEST_LABEL);
+    format!("{}…", text.get(..end).unwrap_or_default()).into_boxed_str()
+}
