@@ -3,6 +3,7 @@
 mod client;
 mod id;
 mod normal;
+mod spelling;
 mod template;
 
 pub use client::{client_address, is_trusted};

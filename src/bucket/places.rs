@@ -20,6 +20,7 @@ use super::gate::{Gate, Permit};
 use super::limiter::{Limiter, SlotTimer};
 use super::place::{Asked, Evicted, Place, Turn, Unheard};
 use crate::key::KeyId;
+use crate::limit::Policy;
 use crate::line::Remaining;
 
 /// A limit that a request falls under, and its key there.
@@ -72,6 +73,8 @@ pub struct Places<'a> {
     /// Its place before the line of that claim, once that was full.
     knock: Option<Knock>,
     waited: bool,
+    /// The texts of its keys in lines that it has yet to join, for people.
+    labels: Vec<(usize, Option<String>)>,
 }
 
 /// Where a request stands.
@@ -119,6 +122,7 @@ impl<'a> Places<'a> {
             ahead: first.map_or(claims.len(), |first| first + 1),
             knock: None,
             waited: false,
+            labels: Vec::new(),
         };
         places.arrive(0)?;
         Ok(places)
@@ -176,6 +180,24 @@ impl<'a> Places<'a> {
             claim.limiter.metrics().refused(refusal.reason);
         }
         Refused::among(self.claims, index, refusal, self.max_wait)
+    }
+
+    /// Says under which keys it waits, and will wait.
+    pub fn label(&mut self, text: impl Fn(&Policy) -> Option<String>) {
+        let lines = self
+            .claims
+            .iter()
+            .enumerate()
+            .filter(|(_, claim)| is_line(claim));
+        for (index, claim) in lines.skip_while(|(index, _)| index + 1 < self.ahead) {
+            let Claim { limiter, key } = claim;
+            let read = || text(&limiter.policy());
+            if index + 1 == self.ahead {
+                limiter.label(*key, read);
+            } else if !limiter.policy().key.is_secret() {
+                self.labels.push((index, read()));
+            }
+        }
     }
 
     /// What the request needs to go, where it need not wait for anything.

@@ -1,6 +1,7 @@
 //! How is a key written in the config, and read off a request?
 
 use std::borrow::Cow;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -31,24 +32,25 @@ pub struct Facts<'a> {
 /// A key as the config writes it: `{header.x-user-id|ip}:{route}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyTemplate {
-    parts: Vec<Part>,
+    written: String,
+    pub(super) parts: Vec<Part>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+pub(super) enum Part {
     Constant(String),
     FirstOf(Vec<Named>),
 }
 
 /// A source with its name, as it is hashed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Named {
-    name: String,
-    source: Source,
+pub(super) struct Named {
+    pub(super) name: String,
+    pub(super) source: Source,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Source {
+pub(super) enum Source {
     Ip,
     Host,
     Method,
@@ -94,6 +96,22 @@ impl KeyTemplate {
             }
         }
         Some(key.finish())
+    }
+
+    /// The request's key as people read it; `None` where a part of it is missing.
+    pub fn text(&self, facts: &Facts<'_>, ipv6_prefix: u8) -> Option<String> {
+        let mut text = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Constant(constant) => text.push_str(constant),
+                Part::FirstOf(sources) => {
+                    let value = |named: &Named| named.source.value(facts, ipv6_prefix);
+                    let value = sources.iter().find_map(value)?;
+                    text.push_str(&String::from_utf8_lossy(&value));
+                }
+            }
+        }
+        Some(text)
     }
 
     /// Whether the key may hold a credential, so that only its hash is shown.
@@ -184,7 +202,7 @@ fn dotted(ip: Ipv4Addr) -> Vec<u8> {
     text
 }
 
-fn network(ip: IpAddr, ipv6_prefix: u8) -> IpAddr {
+pub(super) fn network(ip: IpAddr, ipv6_prefix: u8) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V4(ip) => IpAddr::V4(ip),
         IpAddr::V6(ip) => {
@@ -192,6 +210,12 @@ fn network(ip: IpAddr, ipv6_prefix: u8) -> IpAddr {
             let mask = u128::MAX.checked_shl(host_bits).unwrap_or(0);
             IpAddr::V6(Ipv6Addr::from(u128::from(ip) & mask))
         }
+    }
+}
+
+impl fmt::Display for KeyTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.written)
     }
 }
 
@@ -225,7 +249,8 @@ impl FromStr for KeyTemplate {
         if parts.is_empty() {
             return Err(TemplateError::Empty);
         }
-        Ok(Self { parts })
+        let written = text.to_owned();
+        Ok(Self { written, parts })
     }
 }
 

@@ -7,9 +7,9 @@ use http::request::Parts;
 use super::account::Account;
 use super::app::{App, Route};
 use super::sight::{Sight, bounded, prefer_wait};
-use crate::bucket::{Claim, Claims};
+use crate::bucket::{Claim, Claims, Places};
 use crate::key::{Facts, client_address};
-use crate::limit::OnMissingKey;
+use crate::limit::{OnMissingKey, Policy};
 use crate::metrics::Reason;
 use crate::respond::Rejection;
 
@@ -29,7 +29,20 @@ pub(super) fn find<'a>(
         .ok_or(Rejection::NoRoute)?;
     account.route = Some(place);
     account.max_wait = prefer_wait(&parts.headers);
-    let facts = Facts {
+    let facts = facts(app, route, parts, &sight, account);
+    account.claims = claims(app, route, &facts)?;
+    Ok(route)
+}
+
+/// What the request's keys are read from.
+fn facts<'a>(
+    app: &App,
+    route: &'a Route,
+    parts: &'a Parts,
+    sight: &'a Sight<'a>,
+    account: &Account,
+) -> Facts<'a> {
+    Facts {
         ip: client_address(
             account.peer().ip(),
             &parts.headers,
@@ -41,9 +54,23 @@ pub(super) fn find<'a>(
         path: &sight.path,
         query: parts.uri.query(),
         headers: &parts.headers,
-    };
-    account.claims = claims(app, route, &facts)?;
-    Ok(route)
+    }
+}
+
+/// Says under which keys a request waits. It is read once more: most requests, which
+/// don't wait, have no use for the text.
+pub(super) fn label(
+    app: &App,
+    route: &Route,
+    parts: &Parts,
+    account: &Account,
+    places: &mut Places<'_>,
+) {
+    places.label(|policy: &Policy| {
+        let sight = Sight::of(parts, false).ok()?;
+        let facts = facts(app, route, parts, &sight, account);
+        policy.key.text(&facts, policy.ipv6_prefix)
+    });
 }
 
 fn claims(app: &App, route: &Route, facts: &Facts<'_>) -> Result<Claims, Rejection> {

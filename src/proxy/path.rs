@@ -9,7 +9,7 @@ use hyper::body::{Body as _, Incoming};
 
 use super::account::Account;
 use super::app::{App, Edition, Upstream, Worker};
-use super::claim::find;
+use super::claim::{find, label};
 use super::outgoing::{Content, Outgoing};
 use super::send::send;
 use crate::bucket::{Pass, Places, Unserved};
@@ -86,6 +86,7 @@ async fn serve(
         if let Some(pass) = places.free() {
             pass
         } else {
+            label(app, route, &parts, account, &mut places);
             tokio::select! {
                 biased;
                 waited = wait(&mut places, app, upstream, parts) => {

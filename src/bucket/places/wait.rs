@@ -151,6 +151,9 @@ impl Places<'_> {
         };
         self.ahead = index + 1;
         self.knock = None;
+        for (_, text) in self.labels.extract_if(.., |(of, _)| *of == index) {
+            claim.limiter.label(claim.key, || text);
+        }
         self.spent.push(turn);
         Ok(match entry {
             Entry::Passed => Stage::Free(None),
