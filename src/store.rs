@@ -6,6 +6,7 @@ mod redis;
 mod table;
 
 pub use redis::{
-    Addresses, BucketName, RedisConfig, RedisStore, StoreError, StoreNews, Topology, is_redis_url,
+    Addresses, BucketName, Paused, RedisConfig, RedisStore, StoreError, StoreNews, Topology,
+    is_redis_url,
 };
 pub use table::{Room, Table, TableFull};

@@ -225,6 +225,8 @@ labels! {
         TokenBucket = "token_bucket",
         /// Who lives.
         Heartbeat = "heartbeat",
+        /// What is paused.
+        Pauses = "pauses",
     }
 }
 

@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::AbortHandle;
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 use super::assemble::assemble;
 use crate::bucket::{Crowd, Limiter, SlotTimer};
@@ -18,7 +18,7 @@ use crate::key::KeyHasher;
 use crate::metrics::{Metrics, Reason};
 use crate::peer::{Certificate, CertificateError, CertificateFiles};
 use crate::proxy::{App, Edition, Streams, Upstream, Worker};
-use crate::store::{RedisStore, Room, StoreNews};
+use crate::store::{Paused, RedisStore, Room, StoreNews};
 use crate::units::Clock;
 
 /// How long an instance waits for its store when it begins, and when it ends.
@@ -116,6 +116,7 @@ impl Instance {
             let addresses = store.config().urls.shown();
             warn!(addresses, "store not reached yet: limits begin without it");
         }
+        pause(&self.app.load());
     }
 
     /// Gives up what it holds in the store.
@@ -147,6 +148,7 @@ impl Instance {
                 clients,
             }));
         }
+        pause(&app);
         self.app.store(app);
         if let (Some(certificate), Some(certified)) = (&self.certificate, certified) {
             certificate.exchange(certified);
@@ -187,6 +189,19 @@ fn edition(config: &Config, app: &Arc<App>) -> Result<Arc<Edition>, TlsError> {
     }))
 }
 
+/// Pauses what all instances have paused, and lets go what they no longer have.
+fn pause(app: &App) {
+    let pauses = app.store.as_ref().map(|store| store.pauses());
+    for (Paused { limit, key }, end) in pauses.unwrap_or_default() {
+        let of = |limiter: &&Arc<Limiter>| *limiter.policy().name == *limit;
+        if let Some(limiter) = app.limiters.iter().find(of)
+            && let Err(failed) = limiter.pause(key, end)
+        {
+            warn!(limit, error = %failed, "a pause of all instances is not kept here");
+        }
+    }
+}
+
 /// Passes on what the store tells to those who wait.
 async fn listen(app: Arc<ArcSwap<App>>, mut news: Receiver<StoreNews>) {
     while let Some(news) = news.recv().await {
@@ -197,6 +212,14 @@ async fn listen(app: Arc<ArcSwap<App>>, mut news: Receiver<StoreNews>) {
                 let of = |limiter: &&Arc<Limiter>| *limiter.policy().name == *limit;
                 if let Some(limiter) = limiters.iter().find(of) {
                     limiter.hurry(key, count);
+                }
+            }
+            StoreNews::Paused => pause(&app.load()),
+            StoreNews::Purge(Paused { limit, key }) => {
+                let of = |limiter: &&Arc<Limiter>| *limiter.policy().name == *limit;
+                if let Some(limiter) = limiters.iter().find(of) {
+                    let sent_away = limiter.purge(key, Reason::Purged);
+                    info!(limit, sent_away, "line purged from another instance");
                 }
             }
         }

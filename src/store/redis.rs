@@ -2,10 +2,11 @@
 //!
 //! `lua/` has what Redis does, `answer` reads what it replies. `link` is the
 //! connection, `names` the keys, `mapping` the clock, `distance` how far away it all
-//! is, `breaker` what is away at present, and `keeper` the task that looks after them.
+//! is, `breaker` what is away at present, `pauses` what is paused by hand, and `keeper` the task that looks
+//! after them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -30,6 +31,7 @@ mod laws;
 mod link;
 mod mapping;
 mod names;
+mod pauses;
 mod roll;
 mod saying;
 #[cfg(test)]
@@ -37,6 +39,7 @@ mod token_laws;
 
 pub use config::{Addresses, RedisConfig, Topology, is_redis_url};
 pub use error::StoreError;
+pub use pauses::Paused;
 
 use answer::OddReply;
 use breaker::Breakers;
@@ -44,6 +47,7 @@ use distance::Distance;
 use link::{Connection, Link};
 use mapping::Mapping;
 use names::{BucketNames, Names};
+use pauses::Pauses;
 use roll::Roll;
 
 /// News that wait to be read; what is lost beyond it costs no more than the wait foreseen.
@@ -63,6 +67,10 @@ pub enum StoreNews {
         /// How many.
         count: u32,
     },
+    /// Something was paused, or is no more.
+    Paused,
+    /// Those who wait are to be sent away.
+    Purge(Paused),
 }
 
 /// Which of a limit's buckets.
@@ -93,6 +101,11 @@ pub struct RedisStore {
     roll: ArcSwap<Roll>,
     look: Notify,
     is_up: watch::Sender<bool>,
+    /// What is paused, as far as is known here. Held for a look, never across an await.
+    pauses: Mutex<Pauses>,
+    /// Held by the one who shares them.
+    sharing: tokio::sync::Mutex<()>,
+    pauses_changed: AtomicBool,
     news: mpsc::Sender<StoreNews>,
     metrics: StoreMetrics,
     /// Where calls run that begin outside of any runtime.
@@ -115,6 +128,7 @@ struct Scripts {
     leaky_bucket: Script,
     token_bucket: Script,
     heartbeat: Script,
+    pauses: Script,
 }
 
 impl RedisStore {
@@ -140,6 +154,7 @@ impl RedisStore {
                 leaky_bucket: Script::new(include_str!("../../lua/leaky_bucket.lua")),
                 token_bucket: Script::new(include_str!("../../lua/token_bucket.lua")),
                 heartbeat: Script::new(include_str!("../../lua/heartbeat.lua")),
+                pauses: Script::new(include_str!("../../lua/pauses.lua")),
             },
             calls: AtomicU64::new(0),
             under_way: AtomicUsize::new(0),
@@ -149,6 +164,9 @@ impl RedisStore {
             roll: ArcSwap::from_pointee(Roll::default().next(1, 0, Vec::new())),
             look: Notify::new(),
             is_up: watch::Sender::new(false),
+            pauses: Mutex::default(),
+            sharing: tokio::sync::Mutex::default(),
+            pauses_changed: AtomicBool::new(false),
             news,
             metrics,
             runtime: Handle::current(),

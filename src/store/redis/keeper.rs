@@ -1,13 +1,14 @@
 //! Who keeps the connection, says that this instance lives, and tries what was lost?
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::link::{Connection, News};
 use super::roll::Roll;
-use super::{RedisStore, StoreError, StoreNews, Topology, Way};
+use super::{Paused, RedisStore, StoreError, StoreNews, Topology, Way};
 use crate::key::KeyId;
 use crate::metrics::StoreScript;
 
@@ -73,7 +74,10 @@ impl RedisStore {
             self.metrics.failed(StoreScript::Heartbeat, error.kind());
         })?;
         self.way.send_replace(Way::Up(nth, connection));
-        self.beat().await.inspect_err(|_error| self.leave(nth))
+        self.beat().await.inspect_err(|_error| self.leave(nth))?;
+        // Known before anyone is let go; what is not heard now is asked again by the second.
+        let _unheard = self.share_pauses().await;
+        Ok(())
     }
 
     /// Looks after the `nth` connection until it is of no use.
@@ -106,6 +110,11 @@ impl RedisStore {
                 } else if !connection.heals() {
                     self.found(0);
                 }
+                self.pauses_changed.store(true, Ordering::Relaxed);
+            }
+            if self.pauses_changed.load(Ordering::Relaxed) {
+                // What is not heard now is asked again by the second.
+                let _unheard = self.share_pauses().await;
             }
             if tries && connection.heals() {
                 self.probe(&connection).await;
@@ -170,7 +179,15 @@ impl RedisStore {
             // A cluster's connection heals, but may have missed something.
             News::Gone if self.config.topology == Topology::Cluster => self.changed(),
             News::Gone => self.leave(nth),
+            News::Message(text) if text == "!pauses" => {
+                self.pauses_changed.store(true, Ordering::Relaxed);
+                self.look.notify_one();
+            }
             News::Message(text) => {
+                if let Some(purge) = text.strip_prefix("!purge ") {
+                    self.hear_purge(purge);
+                    return;
+                }
                 let told = text.split_once(' ').and_then(|(line, count)| {
                     let (limit, key) = line.rsplit_once(':')?;
                     Some(StoreNews::Left {
@@ -182,6 +199,15 @@ impl RedisStore {
                 // Lost news cost no more than the wait already foreseen.
                 let _full = told.map(|told| self.news.try_send(told));
             }
+        }
+    }
+}
+
+impl RedisStore {
+    fn hear_purge(&self, text: &str) {
+        let told = text.split_once(' ').filter(|(who, _)| *who != self.me);
+        if let Some(paused) = told.and_then(|(_, which)| Paused::parse(which)) {
+            let _full = self.news.try_send(StoreNews::Purge(paused));
         }
     }
 }

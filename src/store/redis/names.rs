@@ -46,6 +46,11 @@ impl Names {
         format!("{}:instances", self.prefix)
     }
 
+    /// What is paused.
+    pub(super) fn pauses(&self) -> String {
+        format!("{}:pauses", self.prefix)
+    }
+
     /// The channel on which instances wake each other.
     pub(super) fn channel(&self) -> String {
         format!("{}:wake", self.prefix)
