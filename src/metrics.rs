@@ -78,6 +78,7 @@ impl Metrics {
             waiting: self.gauge(&names::WAITING, &[name]),
             line_length: self.gauge(&names::LINE_LENGTH, &[name]),
             oldest_wait: self.gauge(&names::OLDEST_WAIT_SECONDS, &[name]),
+            fullness: self.gauge(&names::FULLNESS_RATIO, &[name]),
             buckets: self.gauge(&names::BUCKETS, &[name]),
             paused: self.gauge(&names::PAUSED, &[name]),
             wait: self.histogram(&names::WAIT_SECONDS, &[name]),
@@ -103,6 +104,7 @@ impl Metrics {
             seconds: self.by_class(&names::UPSTREAM_SECONDS, name),
             errors: self.counters(&names::UPSTREAM_ERRORS, name, kinds),
             in_flight: self.gauge(&names::IN_FLIGHT, &[name]),
+            max_in_flight: self.gauge(&names::MAX_IN_FLIGHT, &[name]),
             up: self.gauge(&names::UPSTREAM_UP, &[name]),
         }
     }

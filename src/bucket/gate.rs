@@ -57,6 +57,7 @@ impl Gate {
     /// A gate that lets `max_in_flight` through at once.
     pub fn new(max_in_flight: Option<u32>, metrics: Arc<UpstreamMetrics>) -> Self {
         metrics.up(true);
+        metrics.bounded(max_in_flight);
         Self {
             permits: max_in_flight.map(|most| Arc::new(Semaphore::new(most as usize))),
             turnstile: Arc::new(Semaphore::new(1)),

@@ -224,6 +224,10 @@ impl Limiter {
     /// Looks at all buckets, and tells the metrics.
     pub fn observe(&self) -> Census {
         let now = self.clock.now();
+        let policy = self.policy.load();
+        let (pace, max_wait) = (policy.pace, policy.max_wait);
+        let most = Bucket::<Waiter>::new(&pace, now).remaining(&pace, now, max_wait);
+        let mut fewest = most.admits;
         let mut census = Census::default();
         self.table.each(|_, bucket| {
             let oldest = bucket
@@ -233,7 +237,9 @@ impl Limiter {
             census.waiting += bucket.waiting();
             census.longest = census.longest.max(bucket.length());
             census.oldest = census.oldest.max(oldest);
+            fewest = fewest.min(bucket.remaining(&pace, now, max_wait).admits);
         });
+        self.metrics.room(fewest, most.admits);
         self.metrics
             .seen(census.buckets, census.longest, census.oldest);
         self.metrics.paused(self.pauses.left_for_all(now).is_some());

@@ -18,6 +18,7 @@ pub struct LimitMetrics {
     pub(super) waiting: Gauge,
     pub(super) line_length: Gauge,
     pub(super) oldest_wait: Gauge,
+    pub(super) fullness: Gauge,
     pub(super) buckets: Gauge,
     pub(super) paused: Gauge,
     pub(super) wait: Histogram,
@@ -39,6 +40,7 @@ pub struct UpstreamMetrics {
     pub(super) seconds: Vec<Histogram>,
     pub(super) errors: Vec<Counter>,
     pub(super) in_flight: Gauge,
+    pub(super) max_in_flight: Gauge,
     pub(super) up: Gauge,
 }
 
@@ -157,6 +159,13 @@ impl LimitMetrics {
         self.oldest_wait.set(oldest.as_secs_f64());
     }
 
+    /// Of `most` that an idle bucket admits, the fullest one still admits `fewest`.
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+    pub fn room(&self, fewest: u64, most: u64) {
+        let left = fewest.min(most) as f64 / most.max(1) as f64;
+        self.fullness.set(1.0 - left);
+    }
+
     /// Whether nobody may go for now.
     pub fn paused(&self, paused: bool) {
         self.paused.set(f64::from(u8::from(paused)));
@@ -200,6 +209,12 @@ impl UpstreamMetrics {
     #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
     pub fn in_flight(&self, count: usize) {
         self.in_flight.set(count as f64);
+    }
+
+    /// So many requests may be under way at once.
+    pub fn bounded(&self, most: Option<u32>) {
+        self.max_in_flight
+            .set(most.map_or(f64::INFINITY, f64::from));
     }
 
     /// Whether it is well.

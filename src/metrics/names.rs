@@ -79,6 +79,8 @@ families! {
         "The longest line of a limit, as last seen";
     OLDEST_WAIT_SECONDS = Kind::Gauge, "weir_oldest_wait_seconds", ["limit"],
         "The longest present wait in a limit, as last seen";
+    FULLNESS_RATIO = Kind::Gauge, "weir_fullness_ratio", ["limit"],
+        "How much of what an idle bucket admits is taken in the fullest bucket of a limit";
     BUCKETS = Kind::Gauge, "weir_buckets", ["limit"],
         "Keys that a limit holds in memory";
     PAUSED = Kind::Gauge, "weir_paused", ["limit"],
@@ -91,6 +93,8 @@ families! {
         "Requests a second that a limit lets go, as configured";
     BURST = Kind::Gauge, "weir_burst", ["limit"],
         "Requests beyond the steady rate that a limit admits, as configured";
+    MAX_IN_FLIGHT = Kind::Gauge, "weir_max_in_flight", ["upstream"],
+        "Requests that may be under way to an upstream at once, as configured; +Inf without a bound";
     IN_FLIGHT = Kind::Gauge, "weir_in_flight", ["upstream"],
         "Requests under way to an upstream, to the end of their answers";
     UPSTREAM_UP = Kind::Gauge, "weir_upstream_up", ["upstream"],

@@ -69,6 +69,7 @@ fn promised() -> BTreeSet<String> {
             "oldest_wait_seconds",
             "paused",
             "buckets",
+            "fullness_ratio",
             "rate",
             "burst",
         ] {
@@ -92,12 +93,14 @@ fn promised() -> BTreeSet<String> {
             ));
         }
     }
-    for kind in ["connect", "timeout", "broken"] {
+    for kind in ["connect", "timeout", "broken", "health"] {
         add(format!(
             "weir_upstream_errors_total{{upstream=\"main\",kind=\"{kind}\"}}"
         ));
     }
-    add("weir_in_flight{upstream=\"main\"}".to_owned());
+    for gauge in ["in_flight", "max_in_flight", "upstream_up"] {
+        add(format!("weir_{gauge}{{upstream=\"main\"}}"));
+    }
     series
 }
 
@@ -212,4 +215,33 @@ async fn what_is_counted_adds_up() {
             "{series}: {counted}, not {value}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_limit_says_how_full_its_fullest_bucket_is() {
+    let backend = Backend::start();
+    let weir = Weir::start(&format!(
+        "[limits.line]\nkey = \"{{query.key}}\"\nrate = \"1r/h\"\nburst = 3\n\
+         [limits.quota]\nkey = \"all\"\nrate = \"1r/h\"\nburst = 7\nnodelay = true\n{}",
+        upstream(
+            "max_in_flight = 5",
+            "limits = [\"quota\", \"line\"]",
+            &backend
+        )
+    ))
+    .await;
+    let fullness = async |limit: &str| {
+        let series = format!("weir_fullness_ratio{{limit=\"{limit}\"}}");
+        weir.metric(&series).await
+    };
+    assert!(fullness("line").await.abs() < 1e-9, "nobody came");
+    assert_eq!(weir.get("/?key=a").await.status, 200);
+    assert_eq!(weir.get("/?key=b").await.status, 200);
+    let mut waiting = weir.client().await;
+    waiting.send(Request::get("/?key=b").bytes()).await;
+    weir.shows("weir_waiting{limit=\"line\"}", 1.0).await;
+    assert!((fullness("line").await - 0.5).abs() < 1e-9, "b has 2 of 4");
+    assert!((fullness("quota").await - 3.0 / 8.0).abs() < 1e-9);
+    let bound = weir.metric("weir_max_in_flight{upstream=\"main\"}").await;
+    assert!((bound - 5.0).abs() < 1e-9);
 }
