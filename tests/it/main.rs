@@ -7,6 +7,7 @@ mod cli;
 mod clients_h2;
 mod clients_tls;
 mod composed;
+mod dashboards;
 mod endings;
 mod failures;
 mod harness;

@@ -1,0 +1,114 @@
+//! What is on a dashboard?
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::query::Query;
+
+/// One dashboard.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) uid: String,
+    pub(super) panels: Vec<Panel>,
+    pub(super) variables: BTreeSet<String>,
+    /// What annotations and variables ask.
+    others: Vec<Query>,
+}
+
+/// One panel that is no row's heading.
+#[derive(Debug)]
+pub(super) struct Panel {
+    pub(super) title: String,
+    pub(super) description: String,
+    pub(super) unit: String,
+    pub(super) queries: Vec<Query>,
+    /// The alerts that it leads to.
+    pub(super) alerts: Vec<String>,
+    /// Where its colours change.
+    pub(super) steps: Vec<f64>,
+}
+
+/// All dashboards, at least one.
+pub(super) fn pages(folder: &Path) -> Vec<Page> {
+    let files = std::fs::read_dir(folder.join("dashboards")).expect("dashboards");
+    let pages: Vec<_> = files
+        .map(|file| {
+            let text = std::fs::read_to_string(file.expect("a file").path());
+            Page::new(&serde_json::from_str(&text.expect("text")).expect("JSON"))
+        })
+        .collect();
+    assert!(!pages.is_empty(), "the dashboards were found");
+    pages
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+impl Page {
+    fn new(json: &Value) -> Self {
+        let variables = || list(&json["templating"]["list"]);
+        let lookups = variables()
+            .filter_map(|it| it["query"]["query"].as_str())
+            .map(|query| {
+                // label_values(SELECTOR, LABEL) is Grafana's, not PromQL.
+                let inside = query.strip_prefix("label_values(").expect("a lookup");
+                let (selector, label) = inside.rsplit_once(", ").expect("a label");
+                Query::new(
+                    selector,
+                    &format!("{{{{{}}}}}", label.trim_end_matches(')')),
+                )
+            });
+        let notes = list(&json["annotations"]["list"])
+            .map(|it| Query::new(&text(&it["expr"]), &text(&it["textFormat"])));
+        let panels = list(&json["panels"]).filter(|it| it["type"] != "row");
+        Self {
+            uid: text(&json["uid"]),
+            panels: panels.map(Panel::new).collect(),
+            variables: variables().map(|it| text(&it["name"])).collect(),
+            others: lookups.chain(notes).collect(),
+        }
+    }
+
+    pub(super) fn panel_queries(&self) -> impl Iterator<Item = &Query> {
+        self.panels.iter().flat_map(|panel| &panel.queries)
+    }
+
+    pub(super) fn queries(&self) -> impl Iterator<Item = &Query> {
+        self.panel_queries().chain(&self.others)
+    }
+}
+
+impl Panel {
+    fn new(json: &Value) -> Self {
+        let defaults = &json["fieldConfig"]["defaults"];
+        let overrides = list(&json["fieldConfig"]["overrides"])
+            .flat_map(|it| list(&it["properties"]))
+            .filter(|it| it["id"] == "thresholds")
+            .map(|it| &it["value"]);
+        let steps = [&defaults["thresholds"]]
+            .into_iter()
+            .chain(overrides)
+            .flat_map(|it| list(&it["steps"]))
+            .filter_map(|it| it["value"].as_f64());
+        let alerts = list(&json["links"])
+            .filter_map(|it| it["title"].as_str()?.strip_prefix("What to do: "))
+            .map(str::to_owned);
+        Self {
+            title: text(&json["title"]),
+            description: text(&json["description"]),
+            unit: text(&defaults["unit"]),
+            queries: list(&json["targets"])
+                .map(|it| Query::new(&text(&it["expr"]), &text(&it["legendFormat"])))
+                .collect(),
+            alerts: alerts.collect(),
+            steps: steps.collect(),
+        }
+    }
+}

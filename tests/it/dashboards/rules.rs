@@ -1,0 +1,81 @@
+//! What does Prometheus record, and when does it call?
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use promql_parser::parser::Expr;
+use serde_yaml_ng::Value;
+
+use super::query::Query;
+
+/// All rules of the file.
+pub(super) struct Rules {
+    /// What is recorded, and from what.
+    pub(super) records: Vec<(String, Query)>,
+    pub(super) alerts: Vec<Alert>,
+}
+
+/// One alert.
+pub(super) struct Alert {
+    pub(super) name: String,
+    query: Query,
+    notes: BTreeMap<String, String>,
+}
+
+impl Rules {
+    pub(super) fn read(folder: &Path) -> Self {
+        let text = std::fs::read_to_string(folder.join("prometheus/weir.rules.yml"));
+        let file: Value = serde_yaml_ng::from_str(&text.expect("rules")).expect("YAML");
+        let groups = file["groups"].as_sequence().expect("groups");
+        let rules = groups.iter().flat_map(|group| {
+            let rules = group["rules"].as_sequence();
+            rules.expect("rules of a group")
+        });
+        let mut read = Self {
+            records: Vec::new(),
+            alerts: Vec::new(),
+        };
+        for rule in rules {
+            let query = Query::new(rule["expr"].as_str().expect("an expression"), "");
+            if let Some(name) = rule["record"].as_str() {
+                read.records.push((name.to_owned(), query));
+                continue;
+            }
+            let notes = serde_yaml_ng::from_value(rule["annotations"].clone());
+            read.alerts.push(Alert {
+                name: rule["alert"].as_str().expect("a name").to_owned(),
+                query,
+                notes: notes.expect("annotations"),
+            });
+        }
+        read
+    }
+
+    pub(super) fn queries(&self) -> impl Iterator<Item = (&str, &Query)> {
+        let records = self.records.iter().map(|(name, query)| (name, query));
+        let alerts = self.alerts.iter().map(|alert| (&alert.name, &alert.query));
+        records
+            .chain(alerts)
+            .map(|(name, query)| (name.as_str(), query))
+    }
+}
+
+impl Alert {
+    pub(super) fn note(&self, name: &str) -> &str {
+        self.notes.get(name).map_or("", String::as_str)
+    }
+
+    /// The number at which it calls.
+    pub(super) fn threshold(&self) -> f64 {
+        let mut expr = self.query.expr();
+        loop {
+            let Expr::Binary(it) = expr else {
+                unreachable!("{} compares with no number", self.name)
+            };
+            match it.rhs.as_ref() {
+                Expr::NumberLiteral(number) if it.op.is_comparison_operator() => return number.val,
+                _ => expr = &it.lhs,
+            }
+        }
+    }
+}
