@@ -63,6 +63,14 @@ pub struct Limiter {
     pub(super) metrics: LimitMetrics,
 }
 
+impl Drop for Limiter {
+    fn drop(&mut self) {
+        // Nobody looks at a limit any more that the config no longer has.
+        self.metrics.seen(0, 0, Duration::ZERO);
+        self.metrics.room(1, 1);
+    }
+}
+
 impl Limiter {
     /// A limit without any bucket yet.
     pub fn new(
@@ -329,7 +337,8 @@ impl Limiter {
                 self.metrics.waited(Duration::ZERO);
                 self.metrics.slots(Fate::Used, 1);
             }
-            Entry::Turn(_) => self.metrics.waited(Duration::ZERO),
+            // What has a turn is counted when it goes, or else has a place in the end.
+            Entry::Turn(_) => {}
             Entry::Place(_) | Entry::Blocked(_) | Entry::Asked(_) => self.metrics.joined(),
         }
     }

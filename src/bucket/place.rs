@@ -78,6 +78,8 @@ pub struct Turn {
     /// The place that it came from; none where it came at once.
     ticket: Option<Ticket>,
     loan: Option<Loan>,
+    /// How long it was in coming.
+    waited: Duration,
     /// A permit that came with it.
     permit: Option<Permit>,
     timer: SlotTimer,
@@ -224,6 +226,7 @@ impl Turn {
             key: ask.key,
             ticket: None,
             loan: Some(loan),
+            waited: Duration::ZERO,
             permit: None,
             timer: ask.timer.clone(),
         }
@@ -233,6 +236,7 @@ impl Turn {
         limiter: &Arc<Limiter>,
         key: KeyId,
         promise: &Promise<Waiter>,
+        waited: Duration,
         permit: Option<Permit>,
     ) -> Self {
         Self {
@@ -240,6 +244,7 @@ impl Turn {
             key,
             ticket: Some(promise.ticket),
             loan: Some(promise.loan),
+            waited,
             permit,
             timer: promise.waiter.timer.clone(),
         }
@@ -261,6 +266,7 @@ impl Turn {
                 bucket.settle(&policy.pace, loan, now);
             });
             self.limiter.metrics().slots(Fate::Used, 1);
+            self.limiter.metrics().waited(self.waited);
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::harness::{Answer, Backend, Request, Weir, clients, responses, upstream};
+use rustix::process::Signal;
+
+use crate::harness::{Answer, Backend, Request, Weir, clients, ms, responses, upstream};
 
 fn config(backend: &Backend) -> String {
     format!(
@@ -244,4 +246,47 @@ async fn a_limit_says_how_full_its_fullest_bucket_is() {
     assert!((fullness("quota").await - 3.0 / 8.0).abs() < 1e-9);
     let bound = weir.metric("weir_max_in_flight{upstream=\"main\"}").await;
     assert!((bound - 5.0).abs() < 1e-9);
+}
+
+#[tokio::test]
+async fn a_limit_that_is_gone_is_not_full_for_ever() {
+    let backend = Backend::start();
+    let weir = Weir::start(&format!(
+        "[limits.gone]\nkey = \"all\"\nrate = \"1r/h\"\nburst = 1\nnodelay = true\n{}",
+        upstream("", "limits = [\"gone\"]", &backend)
+    ))
+    .await;
+    for _ in 0..2 {
+        assert_eq!(weir.get("/").await.status, 200);
+    }
+    let fullness = "weir_fullness_ratio{limit=\"gone\"}";
+    weir.shows(fullness, 1.0).await;
+    weir.shows("weir_buckets{limit=\"gone\"}", 1.0).await;
+    weir.rewrite("limits = [\"gone\"]", "");
+    weir.rewrite("[limits.gone]", "[limits.other]");
+    weir.signal(Signal::HUP);
+    weir.shows("weir_config_reloads_total{result=\"success\"}", 1.0)
+        .await;
+    weir.shows(fullness, 0.0).await;
+    weir.shows("weir_buckets{limit=\"gone\"}", 0.0).await;
+}
+
+#[tokio::test]
+async fn a_request_that_waits_for_its_upstream_has_waited_once() {
+    let backend = Backend::answering(|_| Answer::ok().after(ms(50)));
+    let weir = Weir::start(&format!(
+        "[limits.main]\nkey = \"all\"\nrate = \"200r/s\"\nburst = 9\n{}",
+        upstream("max_in_flight = 1", "limits = [\"main\"]", &backend)
+    ))
+    .await;
+    let mut all = clients(&weir, 5).await;
+    for client in &mut all {
+        client.send(Request::get("/").bytes()).await;
+    }
+    let served = responses(all).await;
+    assert!(served.iter().all(|response| response.status == 200));
+    weir.shows("weir_slots_total{limit=\"main\",fate=\"used\"}", 5.0)
+        .await;
+    let waited = weir.metric("weir_wait_seconds_count{limit=\"main\"}").await;
+    assert!((waited - 5.0).abs() < 1e-9, "{waited} waits of 5 requests");
 }

@@ -98,9 +98,9 @@ impl Limiter {
         self.metrics.slots(Fate::Missed, promise.missed);
         self.metrics
             .late(now.since(promise.due.max(promise.ticket.joined())));
-        self.metrics.waited(now.since(promise.ticket.joined()));
+        let waited = now.since(promise.ticket.joined());
         let meant = permit.take_if(|(gate, _)| promise.waiter.gate == Some(*gate));
-        let turn = Turn::in_turn(self, key, &promise, meant.map(|(_, permit)| permit));
+        let turn = Turn::in_turn(self, key, &promise, waited, meant.map(|(_, permit)| permit));
         match promise.waiter.offer.send(Offer::Turn(turn)) {
             Err(Offer::Turn(turn)) => Some(turn),
             Ok(()) | Err(_) => None,
