@@ -1,36 +1,81 @@
-//! What do people and Prometheus see of an instance?
+//! What do people and programs see of an instance, and what may they change?
+//!
+//! `look` is what there is to see, `view` how it is written, `events` the same as it
+//! happens; `steer` is what can be changed, `door` who may, `ask` how that is read and
+//! `error` what they are told otherwise. `openapi` describes it all, `page` is for people.
 
+mod ask;
+mod door;
+mod error;
+mod events;
+mod look;
+mod openapi;
 mod page;
+mod steer;
+mod view;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use axum::Json;
 use axum::Router;
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn};
+use axum::extract::State;
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
+use http::StatusCode;
 use http::header::{self, HeaderValue};
-use http::{HeaderMap, StatusCode};
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use utoipa::OpenApi as _;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::proxy::App;
-use crate::respond::Problem;
 
-/// What the admin listener shows.
+pub use door::{Doors, From};
+use error::AdminError;
+pub use steer::{ReloadWish, Reloaded};
+
+/// What the admin listener shows and changes.
 #[derive(Clone, Debug)]
 pub struct Admin {
     /// The instance.
     pub app: Arc<ArcSwap<App>>,
     /// Whether it is shutting down.
     pub draining: watch::Receiver<bool>,
+    /// Who may see and change what.
+    pub doors: Arc<ArcSwap<Doors>>,
+    /// Where a reload is asked for.
+    pub reload: mpsc::Sender<ReloadWish>,
+    began: Instant,
+    events: events::Told,
 }
 
-/// The admin listener's pages.
+impl Admin {
+    /// The admin side of an instance that begins now.
+    pub fn new(
+        app: Arc<ArcSwap<App>>,
+        draining: watch::Receiver<bool>,
+        doors: Arc<ArcSwap<Doors>>,
+        reload: mpsc::Sender<ReloadWish>,
+    ) -> Self {
+        Self {
+            app,
+            draining,
+            doors,
+            reload,
+            began: Instant::now(),
+            events: watch::Sender::new("{}".into()),
+        }
+    }
+}
+
+/// The admin listener's pages. Within a runtime, which looks after those who watch.
 pub fn router(admin: Admin) -> Router {
+    tokio::spawn(events::tell(admin.clone()));
+    let (api, description) = api(&admin).split_for_parts();
     Router::new()
         .route("/", get(status))
         .route("/metrics", get(metrics))
@@ -39,40 +84,45 @@ pub fn router(admin: Admin) -> Router {
             get(|| async { Json(json!({ "status": "alive" })) }),
         )
         .route("/readyz", get(readyz))
-        .fallback(|| async { problem(StatusCode::NOT_FOUND, "no such page") })
-        .layer(from_fn(own_name_only))
+        .route("/api/openapi.json", get(|| async { Json(description) }))
+        .merge(api)
+        .fallback(|| async { AdminError::NoPage })
+        .method_not_allowed_fallback(|| async { AdminError::NoMethod })
+        .layer(from_fn(door::own_name_only))
+        .layer(map_response(of_the_moment))
         .with_state(admin)
 }
 
-fn problem(status: StatusCode, detail: &str) -> Response {
-    Problem::new(status, detail.to_owned())
-        .answer()
-        .map(Body::from)
+/// The part for programs.
+fn api(admin: &Admin) -> OpenApiRouter<Admin> {
+    let seen = OpenApiRouter::with_openapi(openapi::Description::openapi())
+        .routes(routes!(look::status))
+        .routes(routes!(events::events))
+        .routes(routes!(look::limits))
+        .routes(routes!(look::limit));
+    let keys = OpenApiRouter::new()
+        .routes(routes!(look::buckets))
+        .routes(routes!(look::bucket))
+        .route_layer(from_fn_with_state(admin.clone(), door::to_keys));
+    let changes = OpenApiRouter::new()
+        .routes(routes!(steer::pause))
+        .routes(routes!(steer::resume))
+        .routes(routes!(steer::pause_bucket))
+        .routes(routes!(steer::resume_bucket))
+        .routes(routes!(steer::purge))
+        .routes(routes!(steer::purge_bucket))
+        .routes(routes!(steer::reload))
+        .route_layer(from_fn_with_state(admin.clone(), door::to_changes));
+    seen.merge(keys).merge(changes)
 }
 
-/// A page elsewhere must not reach this listener by a name that it pointed here.
-async fn own_name_only(headers: HeaderMap, request: Request, next: Next) -> Response {
-    let foreign = headers
-        .get(header::HOST)
-        .is_some_and(|host| !is_own_name(host));
-    if foreign {
-        return problem(
-            StatusCode::MISDIRECTED_REQUEST,
-            "this listener answers to an address or to localhost",
-        );
-    }
-    next.run(request).await
-}
-
-/// Whether a `Host` is an address, localhost, or a name without a dot, as in a cluster.
-fn is_own_name(host: &HeaderValue) -> bool {
-    host.to_str().is_ok_and(|host| {
-        let name = crate::key::normal_host(host);
-        let bare = name.trim_start_matches('[').trim_end_matches(']');
-        bare.parse::<std::net::IpAddr>().is_ok()
-            || !name.contains('.')
-            || name.ends_with(".localhost")
-    })
+/// What is told is so at this moment: nobody shall keep it.
+async fn of_the_moment(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let nosniff = HeaderValue::from_static("nosniff");
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
+    response
 }
 
 async fn status(State(admin): State<Admin>) -> Html<String> {
@@ -98,36 +148,9 @@ async fn readyz(State(admin): State<Admin>) -> Response {
     } else {
         StatusCode::OK
     };
-    let app = admin.app.load();
-    let store = app.store.as_ref().map_or_else(
-        || json!({ "kind": "memory", "state": "up" }),
-        |store| {
-            let state = if store.is_well() { "up" } else { "degraded" };
-            json!({ "kind": "redis", "state": state, "instances": store.instances() })
-        },
-    );
     let body = json!({
         "status": if draining { "draining" } else { "ready" },
-        "store": store,
+        "store": view::StoreView::of(&admin.app.load()),
     });
     (status, Json(body)).into_response()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_listener_answers_to_its_own_names_only() {
-        for (host, own) in [
-            ("127.0.0.1:9180", true),
-            ("[::1]:9180", true),
-            ("localhost:9180", true),
-            ("weir:9180", true),
-            ("evil.example:9180", false),
-            ("127.0.0.1.evil.example", false),
-        ] {
-            assert_eq!(is_own_name(&HeaderValue::from_static(host)), own, "{host}");
-        }
-    }
 }

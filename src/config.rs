@@ -25,6 +25,7 @@ mod quantity;
 mod route;
 mod section;
 mod server;
+mod sources;
 mod store;
 mod upstream;
 mod url;
@@ -52,6 +53,7 @@ mod warnings_tests;
 pub use checked::{Config, LogConfig, LogFormat, RouteConfig, Secret, ServerConfig, StoreConfig};
 pub use fault::{Fault, Faults};
 pub use outlook::Outlook;
+pub use sources::{Files, Sources, fingerprint};
 pub use warnings::{Warning, warnings};
 
 use document::Document;
@@ -64,12 +66,21 @@ const LONGEST_FILE: u64 = 4 << 20;
 ///
 /// Fails with all that is wrong with it.
 pub fn load(path: &Path) -> Result<Config, Faults> {
-    let unreadable = |problem: String| Faults::one(path, Fault::of_file(problem));
+    let unreadable = |problem: String| {
+        Faults::one(path, Fault::of_file(problem)).in_files([(path.to_owned(), None)])
+    };
     let bytes = read(path).map_err(|error| unreadable(error.to_string()))?;
     let Some(bytes) = bytes else {
         return Err(unreadable("longer than 4 MiB".to_owned()));
     };
-    parse_bytes(&bytes, path, &|name| std::env::var(name).ok())
+    let hash = sources::hash(&bytes);
+    match parse_bytes(&bytes, path, &|name| std::env::var(name).ok()) {
+        Ok(config) => Ok(Config {
+            sources: config.sources.of_file(path, hash),
+            ..config
+        }),
+        Err(faults) => Err(faults.in_files([(path.to_owned(), Some(hash))])),
+    }
 }
 
 /// Checks the text of a config file that lies, or would lie, at `path`: files
@@ -87,7 +98,7 @@ pub fn parse(
     })?;
     let document = Document::new(text, path, env);
     let config = whole(&Section::root(&document, table.get_ref()));
-    document.conclude(config)
+    document.conclude(|sources| Some(Config { sources, ..config? }))
 }
 
 fn parse_bytes(
@@ -132,5 +143,6 @@ fn whole(root: &Section<'_>) -> Option<Config> {
         limits: limits.checked?,
         upstreams: upstreams.checked?,
         routes: routes?,
+        sources: Sources::default(),
     })
 }

@@ -6,6 +6,7 @@
 
 mod counted;
 mod names;
+mod reading;
 
 use std::sync::Arc;
 
@@ -16,8 +17,11 @@ use metrics_exporter_prometheus::{
 
 use counted::CLASSES;
 pub use counted::{ConnectionMetrics, LimitMetrics, RouteMetrics, StoreMetrics, UpstreamMetrics};
+pub use names::{
+    ConnectionFault, Fate, Outcome, Reason, StoreErrorKind, StoreScript, UpstreamError,
+};
 use names::{FAMILIES, Family, Kind};
-pub use names::{ConnectionFault, Fate, Outcome, Reason, StoreErrorKind, StoreScript, UpstreamError};
+pub use reading::Readings;
 
 /// Where all handles come from.
 #[derive(Debug)]

@@ -4,8 +4,10 @@ mod assemble;
 mod instance;
 mod janitor;
 mod listen;
+mod pages;
 mod run;
 mod serve;
+mod watch;
 mod welcome;
 
 pub use run::{Ended, Order, ServerError, run};

@@ -35,7 +35,8 @@ pub(super) fn serve(path: &Path) -> anyhow::Result<ExitCode> {
             let config = path.display();
             info!(%config, "weir {version} listens on {scheme}://{listen}, admin on http://{admin}");
         };
-        run(&config, async || signals.order(path).await, began).await?;
+        let read = || load(path);
+        run(&config, read, async || signals.order().await, began).await?;
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -57,9 +58,9 @@ impl Signals {
     }
 
     /// SIGHUP reloads the config; SIGTERM and SIGINT end the instance.
-    async fn order(&mut self, path: &Path) -> Order {
+    async fn order(&mut self) -> Order {
         tokio::select! {
-            _ = self.hangup.recv() => Order::Reload(load(path).map(Box::new)),
+            _ = self.hangup.recv() => Order::Reload,
             _ = self.terminate.recv() => Order::Stop,
             _ = self.interrupt.recv() => Order::Stop,
         }

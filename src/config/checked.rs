@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use super::sources::{Files, Sources};
 use crate::forward::Target;
 use crate::limit::Policy;
 use crate::peer::CertificateFiles;
@@ -27,6 +28,8 @@ pub struct Config {
     pub upstreams: Vec<Target>,
     /// `[[routes]]`, in their order.
     pub routes: Vec<RouteConfig>,
+    /// What all that was read from.
+    pub sources: Sources,
 }
 
 /// `[server]`.
@@ -71,6 +74,17 @@ pub struct ServerConfig {
 }
 
 impl Config {
+    /// The files that it was read from: the config itself and those that it names.
+    pub fn files(&self) -> Files {
+        self.sources.files()
+    }
+
+    /// The keys in which `new` says something else, and the files that hold something
+    /// else.
+    pub fn changes(&self, new: &Self) -> Vec<String> {
+        self.sources.changes(&new.sources)
+    }
+
     /// The keys in which `new` differs and that hold only from a start on.
     pub fn needs_restart(&self, new: &Self) -> Vec<&'static str> {
         let secret = self.store.key_secret.reveal() != new.store.key_secret.reveal();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::expand::{ExpandError, expand};
 use super::fault::{Fault, Faults};
+use super::sources::{Files, Sources, hash};
 
 /// A file under check.
 pub(super) struct Document<'a> {
@@ -12,6 +13,8 @@ pub(super) struct Document<'a> {
     file: &'a Path,
     env: &'a dyn Fn(&str) -> Option<String>,
     faults: RefCell<Vec<Fault>>,
+    /// The files that were read because it names them.
+    named: RefCell<Files>,
 }
 
 impl<'a> Document<'a> {
@@ -25,6 +28,7 @@ impl<'a> Document<'a> {
             file,
             env,
             faults: RefCell::default(),
+            named: RefCell::default(),
         }
     }
 
@@ -57,13 +61,27 @@ impl<'a> Document<'a> {
             .map_or_else(|| PathBuf::from(name), |dir| dir.join(name))
     }
 
+    /// What such a file holds; `None` where it is too long.
+    pub(super) fn read(&self, path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+        let bytes = super::read(path);
+        let held = bytes.as_ref().ok().and_then(Option::as_deref);
+        let mut named = self.named.borrow_mut();
+        named.insert(path.to_owned(), held.map(hash));
+        bytes
+    }
+
     /// The config, if nothing was found wrong.
-    pub(super) fn conclude<T>(self, config: Option<T>) -> Result<T, Faults> {
-        let faults = self.faults.into_inner();
-        match config {
-            Some(config) if faults.is_empty() => Ok(config),
-            _ => Err(Faults::new(self.file, faults)),
+    pub(super) fn conclude<T>(
+        self,
+        config: impl FnOnce(Sources) -> Option<T>,
+    ) -> Result<T, Faults> {
+        let (faults, named) = (self.faults.into_inner(), self.named.into_inner());
+        if faults.is_empty()
+            && let Some(config) = config(Sources::new(self.text, named.clone()))
+        {
+            return Ok(config);
         }
+        Err(Faults::new(self.file, faults).in_files(named))
     }
 }
 

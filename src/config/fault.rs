@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::sources::Files;
+
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -15,7 +17,9 @@ pub struct Fault {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Faults {
     file: PathBuf,
-    faults: Vec<Fault>,
+    all: Vec<Fault>,
+    /// What was read all the same.
+    files: Files,
 }
 
 impl Fault {
@@ -69,19 +73,34 @@ impl Faults {
         faults.sort_by_key(|fault| fault.line.unwrap_or(usize::MAX));
         Self {
             file: file.to_owned(),
-            faults,
+            all: faults,
+            files: Files::new(),
         }
+    }
+
+    /// The same, of a config that is made of these files.
+    pub(super) fn in_files(
+        mut self,
+        files: impl IntoIterator<Item = (PathBuf, Option<u64>)>,
+    ) -> Self {
+        self.files.extend(files);
+        self
+    }
+
+    /// The files that were read, as far as it came.
+    pub fn files(&self) -> &Files {
+        &self.files
     }
 
     /// Each fault, by line.
     pub fn iter(&self) -> impl Iterator<Item = &Fault> {
-        self.faults.iter()
+        self.all.iter()
     }
 
     /// Each fault as a line of text: `config/weir.toml:12: limits.api.rate: …`.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let file = self.file.display();
-        self.faults.iter().map(move |fault| match fault.line {
+        self.all.iter().map(move |fault| match fault.line {
             Some(line) => format!("{file}:{line}: {fault}"),
             None => format!("{file}: {fault}"),
         })

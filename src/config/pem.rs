@@ -12,7 +12,7 @@ pub(super) const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 /// The path of a file that holds such a block, seen from the config's directory.
 pub(super) fn pem(field: &Field<'_>, block: &str) -> Option<PathBuf> {
     let path = field.document().beside(&field.text()?.value);
-    match super::read(&path) {
+    match field.document().read(&path) {
         Ok(Some(bytes)) if holds(&bytes, block) => return Some(path),
         Ok(_) => {
             let block = block.trim_end_matches('-').to_ascii_lowercase();

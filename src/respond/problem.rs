@@ -21,6 +21,8 @@ pub struct Problem<'a> {
     detail: String,
     #[serde(rename = "violated-policies", skip_serializing_if = "<[_]>::is_empty")]
     violated_policies: Vec<&'a str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    faults: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     upstream_may_have_seen: Option<bool>,
 }
@@ -34,6 +36,7 @@ impl<'a> Problem<'a> {
             status: status.as_u16(),
             detail,
             violated_policies: Vec::new(),
+            faults: &[],
             upstream_may_have_seen: None,
         }
     }
@@ -52,6 +55,13 @@ impl<'a> Problem<'a> {
     pub fn reduced_capacity(mut self) -> Self {
         self.kind = REDUCED_CAPACITY;
         self.title = "Request cannot be satisfied due to temporary server capacity constraints";
+        self
+    }
+
+    /// All that is wrong.
+    #[must_use]
+    pub fn faults(mut self, faults: &'a [String]) -> Self {
+        self.faults = faults;
         self
     }
 

@@ -7,17 +7,18 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tracing::{error, info, warn};
 
 use super::instance::Instance;
 use super::janitor::Janitor;
 use super::listen::{ListenError, listener, listeners};
 use super::serve::{House, Service};
+use super::watch::Watch;
 use super::welcome::accept;
-use crate::admin::{Admin, router as admin_router};
+use crate::admin::{Admin, Doors, ReloadWish, Reloaded, router as admin_router};
 use crate::bucket::Limiter;
-use crate::config::{Config, Faults};
+use crate::config::{Config, Faults, Secret};
 use crate::forward::TlsError;
 use crate::peer::{Certificate, CertificateError, Connections, Timeouts};
 use crate::proxy::{App, Worker};
@@ -65,18 +66,26 @@ pub enum Ended {
 /// What an instance is told while it runs.
 #[derive(Debug)]
 pub enum Order {
-    /// To serve by another config, or why there is none.
-    Reload(Result<Box<Config>, Faults>),
+    /// To read the config anew, and serve by it.
+    Reload,
     /// To end: it takes nobody new, serves those who wait for `shutdown_grace`,
     /// and sends the rest away. A second one cuts the grace short.
     Stop,
 }
 
-/// Runs an instance until it is ordered to stop. `began` learns the addresses
+/// What becomes of a reload that somebody asked for.
+type Outcome = Result<Reloaded, Vec<String>>;
+
+/// Reloads that wait for one before them.
+const WISHES: usize = 16;
+
+/// Runs an instance until it is ordered to stop. `read` reads its config anew, which
+/// is done on order, when asked for by the API, and when a file of it has changed. `began` learns the addresses
 /// of the listener and of the admin listener. Requests are served on threads of
 /// their own; the runtime of the caller does the rest.
 pub async fn run(
     config: &Config,
+    read: impl Fn() -> Result<Config, Faults>,
     mut order: impl AsyncFnMut() -> Order,
     began: impl FnOnce(SocketAddr, SocketAddr),
 ) -> Result<Ended, ServerError> {
@@ -91,10 +100,14 @@ pub async fn run(
     let metrics = Arc::clone(&instance.estate.metrics);
     let connections = Connections::new(config.server.max_connections, metrics.connections());
     let (_open, never) = watch::channel(false);
-    let pages = admin_router(Admin {
-        app: Arc::clone(&instance.app),
-        draining: draining.clone(),
-    });
+    let (wish, mut wishes) = mpsc::channel(WISHES);
+    let doors = Arc::new(ArcSwap::from_pointee(doors(config)));
+    let pages = admin_router(Admin::new(
+        Arc::clone(&instance.app),
+        draining.clone(),
+        Arc::clone(&doors),
+        wish,
+    ));
     let house = House {
         service: Service::Pages(pages),
         connections: Arc::clone(&connections),
@@ -137,9 +150,32 @@ pub async fn run(
     tokio::spawn(sweep(Arc::clone(&instance.app)));
     instance.probe();
     began(addresses.0, addresses.1);
-    while let Order::Reload(read) = order().await {
-        reload(&instance, config, read);
+    let mut present = config.clone();
+    let mut watch = Watch::new(present.files());
+    loop {
+        let wish = tokio::select! {
+            ordered = order() => match ordered {
+                Order::Stop => break,
+                Order::Reload => None,
+            },
+            () = watch.changed() => None,
+            Some(wish) = wishes.recv() => Some(wish),
+        };
+        let read = read();
+        watch = Watch::new(
+            read.as_ref()
+                .map_or_else(|faults| faults.files().clone(), Config::files),
+        );
+        let outcome = reload(&instance, config, &mut present, read);
+        if outcome.is_ok() {
+            doors.store(Arc::new(self::doors(&present)));
+        }
+        if let Some(ReloadWish { tell }) = wish {
+            // Whoever asked may have left.
+            let _gone = tell.send(outcome);
+        }
     }
+    drop(wishes);
     info!(
         waiting = instance.estate.crowd.waiting(),
         connections = connections.count(),
@@ -161,34 +197,58 @@ pub async fn run(
     Ok(ended)
 }
 
-/// Serves by the config that was read; where there is none, by the one before.
-fn reload(instance: &Instance, began_with: &Config, read: Result<Box<Config>, Faults>) {
+/// Serves by the config that was read; where there is none, by the present one.
+fn reload(
+    instance: &Instance,
+    began_with: &Config,
+    present: &mut Config,
+    read: Result<Config, Faults>,
+) -> Outcome {
     let metrics = &instance.estate.metrics;
     let failed = match read {
-        Err(faults) => faults.to_string(),
+        Err(faults) => faults.lines().collect(),
         Ok(config) => {
             let Err(failed) = instance.reload(&config) else {
                 metrics.reloaded(true);
                 metrics.loaded();
-                let fixed = began_with.needs_restart(&config);
-                if fixed.is_empty() {
-                    info!("config reloaded");
+                let needs_restart = began_with.needs_restart(&config);
+                let reloaded = Reloaded {
+                    changed: present.changes(&config),
+                    needs_restart: needs_restart.into_iter().map(str::to_owned).collect(),
+                };
+                *present = config;
+                let changed = reloaded.changed.join(", ");
+                if reloaded.needs_restart.is_empty() {
+                    info!(changed, "config reloaded");
                 } else {
-                    let keys = fixed.join(", ");
-                    warn!(keys, "config reloaded; these hold from the next start");
+                    let keys = reloaded.needs_restart.join(", ");
+                    warn!(
+                        changed,
+                        keys, "config reloaded; these hold from the next start"
+                    );
                 }
-                return;
+                return Ok(reloaded);
             };
-            failed.to_string()
+            vec![failed.to_string()]
         }
     };
     metrics.reloaded(false);
-    error!("config not reloaded, nothing changed: {failed}");
+    error!(
+        "config not reloaded, nothing changed: {}",
+        failed.join("\n")
+    );
+    Err(failed)
+}
+
+/// Who may see and change what.
+fn doors(config: &Config) -> Doors {
+    let token = config.server.admin_token.as_ref();
+    Doors::new(token.map(Secret::reveal), config.server.admin_read_only)
 }
 
 /// Resolves with an order to stop; it is too late for any other.
 async fn stopped(order: &mut impl AsyncFnMut() -> Order) {
-    while let Order::Reload(_) = order().await {}
+    while let Order::Reload = order().await {}
 }
 
 fn timeouts(config: &Config) -> Timeouts {

@@ -8,7 +8,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
 use futures_util::FutureExt as _;
 use http::{Request, Response};
 use http_body::Body as HttpBody;
@@ -20,9 +19,9 @@ use ipnet::IpNet;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
-use tower_service::Service as _;
 
 use super::janitor::Janitor;
+use super::pages::page;
 use super::welcome::Broken;
 use crate::metrics::ConnectionFault;
 use crate::peer::{Connections, Peer, Protocol, Stream, Timeouts};
@@ -110,7 +109,7 @@ where
         }
         // Nobody needs more than HTTP/1.1 here.
         Service::Pages(router) => {
-            let service = |request: Request<Incoming>| router.clone().call(request.map(Body::new));
+            let service = |request| page(router.clone(), Arc::clone(&asking), request);
             drive(peer, io, house, service_fn(service)).await
         }
     }

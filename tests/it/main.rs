@@ -1,5 +1,8 @@
 //! Does the program as a whole do what it says?
 
+mod admin_api;
+mod admin_doors;
+mod admin_pauses;
 mod announced;
 mod bodies;
 mod bounds;
@@ -37,6 +40,7 @@ mod shared_keys;
 mod shared_leaving;
 mod shared_line;
 mod shared_outages;
+mod shared_pauses;
 mod shared_rollouts;
 mod targets;
 mod timeouts;

@@ -74,6 +74,15 @@ impl Limiter {
         Ok(())
     }
 
+    /// The same for a span from now; ends a pause where that is zero.
+    pub fn pause_for(
+        self: &Arc<Self>,
+        key: Option<KeyId>,
+        span: Duration,
+    ) -> Result<(), TooManyPaused> {
+        self.pause(key, self.clock.now().after(span))
+    }
+
     /// For how long yet a key may not go, or nobody at all.
     pub fn paused_for(&self, key: Option<KeyId>) -> Option<Duration> {
         let now = self.clock.now();

@@ -13,9 +13,11 @@ use crate::server::run;
 /// Starts weir, as it always runs, on a thread and on ports that are free. It
 /// ends with the program.
 pub(super) async fn begin(limit: Limit, backend: SocketAddr) -> anyhow::Result<SocketAddr> {
-    let config = config::parse(&text(limit, backend), Path::new("demo.toml"), &|_unset| {
-        None
-    })?;
+    let read = move || {
+        let text = text(limit, backend);
+        config::parse(&text, Path::new("demo.toml"), &|_unset| None)
+    };
+    let config = read()?;
     let (tell, address) = oneshot::channel();
     let weir = std::thread::Builder::new()
         .name("weir".to_owned())
@@ -23,10 +25,15 @@ pub(super) async fn begin(limit: Limit, backend: SocketAddr) -> anyhow::Result<S
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?;
-            runtime.block_on(run(&config, std::future::pending, |listen, _admin| {
-                // Whoever interrupted the demo no longer asks.
-                let _gone = tell.send(listen);
-            }))
+            runtime.block_on(run(
+                &config,
+                read,
+                std::future::pending,
+                |listen, _admin| {
+                    // Whoever interrupted the demo no longer asks.
+                    let _gone = tell.send(listen);
+                },
+            ))
         })?;
     if let Ok(address) = address.await {
         return Ok(address);

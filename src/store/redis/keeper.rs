@@ -15,6 +15,9 @@ use crate::metrics::StoreScript;
 /// How often an instance says that it lives.
 const BEAT: Duration = Duration::from_secs(1);
 
+/// How often an instance asks what is paused, though nobody has said that it changed.
+const SHARE: Duration = Duration::from_secs(5);
+
 /// An instance that has said nothing for so long is dead.
 const ALIVE: Duration = Duration::from_secs(3);
 
@@ -75,7 +78,7 @@ impl RedisStore {
         })?;
         self.way.send_replace(Way::Up(nth, connection));
         self.beat().await.inspect_err(|_error| self.leave(nth))?;
-        // Known before anyone is let go; what is not heard now is asked again by the second.
+        // Known before anyone is let go; what is not heard now is asked again soon.
         let _unheard = self.share_pauses().await;
         Ok(())
     }
@@ -85,7 +88,7 @@ impl RedisStore {
         self.found(0);
         // Whatever was said while nobody listened is asked for anew.
         self.changed();
-        let mut beaten = Instant::now();
+        let (mut beaten, mut shared) = (Instant::now(), Instant::now());
         loop {
             let pause = if self.breakers.any_open() {
                 PROBE
@@ -110,11 +113,11 @@ impl RedisStore {
                 } else if !connection.heals() {
                     self.found(0);
                 }
-                self.pauses_changed.store(true, Ordering::Relaxed);
             }
-            if self.pauses_changed.load(Ordering::Relaxed) {
-                // What is not heard now is asked again by the second.
+            if shared.elapsed() >= SHARE || self.pauses_changed.load(Ordering::Relaxed) {
+                // What is not heard now is asked again soon.
                 let _unheard = self.share_pauses().await;
+                shared = Instant::now();
             }
             if tries && connection.heals() {
                 self.probe(&connection).await;

@@ -23,8 +23,13 @@ impl Request {
     }
 
     pub(crate) fn new(method: &str, target: &str) -> Self {
+        Self::to("weir.test", method, target)
+    }
+
+    /// One that names another host.
+    pub(crate) fn to(host: &str, method: &str, target: &str) -> Self {
         Self {
-            head: format!("{method} {target} HTTP/1.1\r\nHost: weir.test\r\n"),
+            head: format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n"),
             body: None,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::running::Running;
-use super::{Backend, Client, Clock, Metrics, Response, until};
+use super::{Backend, Client, Clock, Metrics, Request, Response, until};
 
 /// What a config says where the test doesn't: two threads, on free ports.
 const SERVER: &str = "[server]\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n";
@@ -147,6 +147,30 @@ impl Weir {
         let mut client = Client::connect(self.admin).await;
         client.send(request).await;
         client.response().await
+    }
+
+    /// What the admin listener answers to a request, as bytes have it.
+    pub(crate) async fn admin_says(&self, request: &Request) -> Response {
+        Client::connect(self.admin).await.ask(request).await
+    }
+
+    /// What the API answers to somebody on the same machine.
+    pub(crate) async fn api(&self, method: &str, path: &str) -> Response {
+        let host = self.admin.to_string();
+        self.admin_says(&Request::to(&host, method, path)).await
+    }
+
+    /// Where its config is.
+    pub(crate) fn config(&self) -> PathBuf {
+        self.dir.path().join("weir.toml")
+    }
+
+    /// How many descriptors it has open.
+    pub(crate) fn descriptors(&self) -> usize {
+        let folder = format!("/proc/{}/fd", self.child.0.id());
+        std::fs::read_dir(folder)
+            .expect("a running process")
+            .count()
     }
 
     pub(crate) async fn metrics(&self) -> Metrics {
