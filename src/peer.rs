@@ -2,23 +2,26 @@
 
 mod announced;
 mod certificate;
+mod chunks;
 mod connections;
 mod deadline;
 mod head;
 mod own;
 mod preface;
+mod scan;
 mod socket;
 mod stream;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::task::Context;
 use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
 use http::HeaderValue;
+use parking_lot::Mutex;
 use socket2::SockRef;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -29,6 +32,7 @@ pub use announced::{AnnounceError, announced};
 pub use certificate::{Certificate, CertificateError, CertificateFiles};
 pub use connections::{Connections, Open};
 pub use deadline::Deadline;
+pub use head::Oddity;
 pub use preface::Protocol;
 pub use socket::Socket;
 pub use stream::Stream;
@@ -62,8 +66,12 @@ pub struct Peer {
     request: Deadline,
     /// Whether a head has begun and is not whole.
     in_head: AtomicBool,
-    /// Whether the head is one that servers read in two ways.
-    is_odd: AtomicBool,
+    /// Requests whose heads came as far as the path.
+    asked: AtomicU32,
+    /// The first request that servers read in two ways, counted from 1; 0 for none.
+    odd: AtomicU32,
+    /// Why they would.
+    oddity: Mutex<Option<Oddity>>,
     /// Whether bytes came behind the head: hyper reads no further for now.
     has_more: AtomicBool,
     more: Notify,
@@ -97,7 +105,9 @@ impl Peer {
             under_way: AtomicUsize::new(0),
             request: Deadline::default(),
             in_head: AtomicBool::new(false),
-            is_odd: AtomicBool::new(false),
+            asked: AtomicU32::new(0),
+            odd: AtomicU32::new(0),
+            oddity: Mutex::new(None),
             has_more: AtomicBool::new(false),
             more: Notify::new(),
             write: Deadline::default(),
@@ -152,6 +162,7 @@ impl Peer {
             self.under_way.fetch_add(1, Ordering::Relaxed);
         } else {
             self.in_head.store(false, Ordering::Relaxed);
+            self.asked.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -162,21 +173,28 @@ impl Peer {
         }
     }
 
-    /// Whether the head that came last is one that servers read in two ways, which
+    /// Why servers would read the request that was asked last in two ways, which
     /// hyper doesn't tell.
-    pub fn is_odd(&self) -> bool {
-        self.is_odd.load(Ordering::Relaxed)
+    pub fn oddity(&self) -> Option<Oddity> {
+        let odd = self.odd.load(Ordering::Relaxed);
+        if odd == 0 || self.asked.load(Ordering::Relaxed) < odd {
+            return None;
+        }
+        *self.oddity.lock()
     }
 
-    /// Bytes came while a request is awaited: its head must be whole in time. True
-    /// where they are the first of it.
-    fn begins(&self) -> bool {
-        let begins = !self.in_head.swap(true, Ordering::Relaxed);
-        if begins {
+    /// The `number`th request of the connection is odd.
+    fn note_odd(&self, number: u32, oddity: Oddity) {
+        *self.oddity.lock() = Some(oddity);
+        self.odd.store(number, Ordering::Relaxed);
+    }
+
+    /// Bytes came while a request is awaited: its head must be whole in time.
+    fn begins(&self) {
+        if !self.in_head.swap(true, Ordering::Relaxed) {
             self.request.set(self.timeouts.header);
             self.has_more.store(false, Ordering::Relaxed);
         }
-        begins
     }
 
     /// Whether the client made no progress for too long.

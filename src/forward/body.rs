@@ -12,6 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::client::Answer;
+use super::headers::clean_trailers;
 use super::patience::Patience;
 use super::pool::Lease;
 use crate::bucket::Permit;
@@ -92,6 +93,15 @@ impl<B> RequestBody<B> {
     }
 }
 
+/// A frame as it goes on.
+fn passed<E: Into<BoxError>>(frame: Result<Frame<Bytes>, E>) -> Result<Frame<Bytes>, BodyError> {
+    let mut frame = frame.map_err(|broken| BodyError::Broken(broken.into()))?;
+    if let Some(trailers) = frame.trailers_mut() {
+        clean_trailers(trailers);
+    }
+    Ok(frame)
+}
+
 impl<B> Body for RequestBody<B>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
@@ -113,9 +123,7 @@ where
             }
             Poll::Ready(frame) => {
                 this.patience.moved();
-                Poll::Ready(
-                    frame.map(|frame| frame.map_err(|broken| BodyError::Broken(broken.into()))),
-                )
+                Poll::Ready(frame.map(passed))
             }
             Poll::Pending => {
                 ready!(this.patience.poll(cx));
@@ -188,7 +196,7 @@ impl<B: Send + Unpin + 'static> Body for AnswerBody<B> {
             Some(Ok(_)) if this.body.is_end_stream() => this.ended(),
             Some(Ok(_)) => (),
         }
-        Poll::Ready(frame.map(|frame| frame.map_err(|broken| BodyError::Broken(broken.into()))))
+        Poll::Ready(frame.map(passed))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -21,6 +21,7 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
         "connection"
+            | "http2-settings"
             | "keep-alive"
             | "proxy-authenticate"
             | "proxy-authorization"
@@ -29,6 +30,11 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
             | "transfer-encoding"
             | "upgrade"
     )
+}
+
+/// What some servers take for the length of a message, though it isn't.
+fn is_false_length(name: &HeaderName) -> bool {
+    matches!(name.as_str(), "content_length" | "transfer_encoding")
 }
 
 /// What only a trusted proxy may say about where a request comes from, with the
@@ -81,7 +87,7 @@ pub fn to_upstream(parts: &mut Parts, hop: Hop<'_>, target: &ServerTarget) {
         .iter()
         .any(|te| te.as_bytes().eq_ignore_ascii_case(b"trailers"));
     drop_some(headers, |name| {
-        is_hop_by_hop(name) || (!hop.trusted && is_forwarded(name))
+        is_hop_by_hop(name) || is_false_length(name) || (!hop.trusted && is_forwarded(name))
     });
     if trailers {
         headers.insert(header::TE, TRAILERS);
@@ -117,6 +123,23 @@ pub fn to_upstream(parts: &mut Parts, hop: Hop<'_>, target: &ServerTarget) {
     }
 }
 
+/// Whether an answer says at most once, and plainly, where it ends. hyper takes more
+/// for good, and what it leaves of that would end elsewhere for the client.
+pub fn ends_plainly(headers: &HeaderMap) -> bool {
+    let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    match (lengths.next(), codings.next()) {
+        (None, None) => true,
+        (Some(length), None) => {
+            lengths.next().is_none() && length.as_bytes().iter().all(u8::is_ascii_digit)
+        }
+        (None, Some(coding)) => {
+            codings.next().is_none() && coding.as_bytes().eq_ignore_ascii_case(b"chunked")
+        }
+        (Some(_), Some(_)) => false,
+    }
+}
+
 /// Makes an upstream's headers the ones that the client gets.
 pub fn to_client(headers: &mut HeaderMap) {
     drop_some(headers, is_hop_by_hop);
@@ -136,6 +159,24 @@ fn join_cookies(headers: &mut HeaderMap) {
         .collect();
     if let Ok(joined) = HeaderValue::try_from(lines.join(&b"; "[..])) {
         headers.insert(header::COOKIE, joined);
+    }
+}
+
+/// Drops what must not stand behind a body (RFC 9110, 6.5.1): what says how long
+/// the message is, where it goes, who asks and from where.
+pub(super) fn clean_trailers(trailers: &mut HeaderMap) {
+    let dropped: SmallVec<[HeaderName; 4]> = trailers
+        .keys()
+        .filter(|name| {
+            is_hop_by_hop(name)
+                || is_false_length(name)
+                || is_forwarded(name)
+                || KEPT.contains(name)
+        })
+        .cloned()
+        .collect();
+    for name in dropped {
+        trailers.remove(name);
     }
 }
 

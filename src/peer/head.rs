@@ -1,118 +1,221 @@
-//! What does hyper not tell of a request's head?
+//! What does a request's head say of its body, and does it say one thing?
 //!
-//! hyper drops a `Content-Length` that stands beside `Transfer-Encoding`, and the
-//! URI that it parses has lost its fragment. Servers behind other proxies read
+//! hyper drops a `Content-Length` that stands beside `Transfer-Encoding` or beside
+//! its like, takes `gzip, chunked` for chunks and a line feed for a line's end, and
+//! the URI that it parses has lost its fragment. Servers behind other proxies read
 //! such requests in two ways, so they are looked for in the bytes.
 
 use memchr::memchr;
 
-/// Bytes of a line that are enough to know the two names by.
-const ENOUGH: usize = "transfer-encoding:".len();
+/// Bytes of a line that are enough to know what it says of the body.
+const ENOUGH: usize = 48;
 
-/// What is being read.
+/// How HTTP/2 begins, which is no head.
+const HTTP_2: &[u8] = b"PRI * HTTP/2";
+
+/// Why servers would read a request in two ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Oddity {
+    /// Several lines say where the body ends, or one that can't be read.
+    #[error("it must say once, and plainly, where its body ends")]
+    Length,
+    /// A coding other than `chunked`, or more than one.
+    #[error("its Transfer-Encoding is not chunked alone")]
+    Coding,
+    /// A line ends with a line feed alone.
+    #[error("a line of its head does not end with CR LF")]
+    LineEnd,
+    /// What came with the head as a chunk is none.
+    #[error("a chunk of its body is none")]
+    Chunk,
+    /// The target has a fragment.
+    #[error("its target has a fragment")]
+    Fragment,
+    /// It came behind one that asks for another protocol.
+    #[error("it came before the upgrade that was asked for was answered")]
+    Early,
+}
+
+/// What follows a head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Part {
+pub(super) struct Follows {
+    pub(super) body: Framing,
+    /// Whether another protocol may follow.
+    pub(super) upgrade: bool,
+}
+
+/// How a body's end is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Framing {
     #[default]
-    Target,
-    Headers,
-    Body,
+    None,
+    Length(u64),
+    Chunks,
+}
+
+/// A head that is whole.
+pub(super) enum Head {
+    Sound(Follows),
+    Odd(Oddity),
+    /// None of HTTP/1.
+    Other,
 }
 
 /// A head, line by line, as its bytes come in.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct HeadScan {
     /// The first bytes of a line that is not whole yet.
     start: [u8; ENOUGH],
     length: usize,
-    at: Part,
-    has_length: bool,
-    has_coding: bool,
-    has_fragment: bool,
+    /// The last of them so far.
+    last: u8,
+    in_headers: bool,
+    is_other: bool,
+    odd: Option<Oddity>,
+    follows: Follows,
+}
+
+impl Default for HeadScan {
+    fn default() -> Self {
+        Self {
+            start: [0; ENOUGH],
+            length: 0,
+            last: 0,
+            in_headers: false,
+            is_other: false,
+            odd: None,
+            follows: Follows::default(),
+        }
+    }
 }
 
 impl HeadScan {
-    /// Reads on; true once the head is one that servers read in two ways, with
-    /// the number of bytes that came behind it.
-    pub(super) fn read(&mut self, mut bytes: &[u8]) -> (bool, usize) {
-        while self.at != Part::Body && !bytes.is_empty() {
-            let end = memchr(b'\n', bytes);
-            let (line, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
-            self.take(line);
-            if end.is_some() {
-                self.end_line();
+    /// Reads on; says how many bytes belong to the head, and what it is once it
+    /// is whole.
+    pub(super) fn read(&mut self, bytes: &[u8]) -> (usize, Option<Head>) {
+        let mut rest = bytes;
+        while let Some(end) = memchr(b'\n', rest) {
+            let (line, after) = rest.split_at(end);
+            rest = after.get(1..).unwrap_or_default();
+            let ended = if self.length == 0 {
+                self.look_for_fragment(line);
+                self.end_line(first(line), line.len(), line.last())
+            } else {
+                self.keep(line);
+                let (start, length, last) = (self.start, self.length, self.last);
+                self.length = 0;
+                let kept = start.get(..length).unwrap_or(&start);
+                self.end_line(kept, length, Some(&last))
+            };
+            if ended {
+                return (bytes.len().saturating_sub(rest.len()), Some(self.end()));
             }
-            bytes = rest.get(1..).unwrap_or_default();
         }
-        (
-            self.has_fragment || (self.has_length && self.has_coding),
-            bytes.len(),
-        )
+        self.keep(rest);
+        (bytes.len(), None)
     }
 
-    fn take(&mut self, part: &[u8]) {
-        if self.at == Part::Target && memchr(b'#', part).is_some() {
-            self.has_fragment = true;
+    fn end(&mut self) -> Head {
+        let head = std::mem::take(self);
+        match head.odd {
+            _ if head.is_other => Head::Other,
+            Some(odd) => Head::Odd(odd),
+            None => Head::Sound(head.follows),
         }
+    }
+
+    /// Keeps what a line begins with, of which this is a part.
+    fn keep(&mut self, part: &[u8]) {
+        let Some(last) = part.last() else { return };
+        self.last = *last;
+        self.look_for_fragment(part);
         let free = self.start.get_mut(self.length..).unwrap_or_default();
         for (slot, byte) in free.iter_mut().zip(part) {
-            *slot = byte.to_ascii_lowercase();
+            *slot = *byte;
         }
         self.length = self.length.saturating_add(part.len());
     }
 
-    fn end_line(&mut self) {
-        let start = self
-            .start
-            .get(..self.length.min(ENOUGH))
-            .unwrap_or_default();
-        match start {
+    fn look_for_fragment(&mut self, part: &[u8]) {
+        if !self.in_headers && memchr(b'#', part).is_some() {
+            self.find(Oddity::Fragment);
+        }
+    }
+
+    /// The first of several counts.
+    fn find(&mut self, odd: Oddity) {
+        self.odd.get_or_insert(odd);
+    }
+
+    /// Takes in what is kept of a line of `length` bytes; true at the last line.
+    fn end_line(&mut self, line: &[u8], length: usize, last: Option<&u8>) -> bool {
+        if last != Some(&b'\r') {
+            self.find(Oddity::LineEnd);
+        }
+        match (line, self.in_headers) {
             // Empty lines may stand before a request.
-            b"" | b"\r" if self.at == Part::Target => (),
-            b"" | b"\r" => self.at = Part::Body,
-            _ if self.at == Part::Target => self.at = Part::Headers,
-            _ if start.starts_with(b"content-length:") => self.has_length = true,
-            _ if start.starts_with(b"transfer-encoding:") => self.has_coding = true,
+            (b"" | b"\r", false) => false,
+            (b"" | b"\r", true) => true,
+            (target, false) => {
+                self.in_headers = true;
+                self.is_other = target.starts_with(HTTP_2);
+                false
+            }
+            (header, true) => {
+                self.header(header, header.len() == length);
+                false
+            }
+        }
+    }
+
+    fn header(&mut self, line: &[u8], is_whole: bool) {
+        // A look at the first letter spares most lines the rest.
+        match line.first() {
+            Some(b'c' | b'C') => {
+                if let Some(value) = value(line, b"content-length:") {
+                    self.length(value, is_whole);
+                }
+            }
+            Some(b't' | b'T') => {
+                if let Some(value) = value(line, b"transfer-encoding:") {
+                    self.coding(value, is_whole);
+                }
+            }
+            Some(b'u' | b'U') if value(line, b"upgrade:").is_some() => self.follows.upgrade = true,
             _ => (),
         }
-        self.length = 0;
+    }
+
+    fn length(&mut self, value: &[u8], is_whole: bool) {
+        let digits = is_whole && value.iter().all(u8::is_ascii_digit);
+        let length = std::str::from_utf8(value).ok().filter(|_| digits);
+        match length.and_then(|text| text.parse().ok()) {
+            Some(length) if self.follows.body == Framing::None => {
+                self.follows.body = Framing::Length(length);
+            }
+            _ => self.find(Oddity::Length),
+        }
+    }
+
+    fn coding(&mut self, value: &[u8], is_whole: bool) {
+        if !is_whole || !value.eq_ignore_ascii_case(b"chunked") {
+            self.find(Oddity::Coding);
+        }
+        match self.follows.body {
+            Framing::None => self.follows.body = Framing::Chunks,
+            Framing::Length(_) => self.find(Oddity::Length),
+            Framing::Chunks => self.find(Oddity::Coding),
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// What is kept of a line.
+fn first(line: &[u8]) -> &[u8] {
+    line.get(..ENOUGH).unwrap_or(line)
+}
 
-    fn odd(scan: &mut HeadScan, bytes: &[u8]) -> bool {
-        scan.read(bytes).0
-    }
-
-    const BOTH: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\ncontent-LENGTH: 3\r\nTransfer-Encoding:chunked\r\n\r\n0\r\n\r\n";
-
-    #[test]
-    fn two_ways_to_end_a_body_are_noticed_wherever_the_bytes_are_cut() {
-        for cut in 0..BOTH.len() {
-            let (first, second) = BOTH.split_at(cut);
-            let mut scan = HeadScan::default();
-            odd(&mut scan, first);
-            assert!(odd(&mut scan, second), "cut at {cut}");
-        }
-        let mut scan = HeadScan::default();
-        let odd = BOTH.iter().any(|byte| odd(&mut scan, &[*byte]));
-        assert!(odd, "byte by byte");
-    }
-
-    #[test]
-    fn a_fragment_in_the_target_is_noticed_and_elsewhere_is_none() {
-        assert!(odd(&mut HeadScan::default(), b"GET /a#b HTTP/1.1\r\n"));
-        assert!(!odd(
-            &mut HeadScan::default(),
-            b"GET /a HTTP/1.1\r\nX: #\r\n\r\n#"
-        ));
-    }
-
-    #[test]
-    fn what_a_body_says_is_no_header() {
-        let body = b"\r\n\r\nPOST / HTTP/1.1\r\nContent-Length: 40\r\nA: b\r\n\r\nTransfer-Encoding: chunked\r\n";
-        assert!(!odd(&mut HeadScan::default(), body));
-    }
+/// What stands behind a header's name, if it is this one.
+fn value<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let (start, value) = line.split_at_checked(name.len())?;
+    start.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
 }

@@ -3,12 +3,11 @@
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::head::HeadScan;
+use super::scan::Scan;
 use super::{Peer, own};
 
 /// The bytes of HTTP/1.1 on a [`Peer`]'s connection, with TLS taken off.
@@ -16,7 +15,9 @@ use super::{Peer, own};
 pub struct Stream<I> {
     inner: I,
     peer: Arc<Peer>,
-    scan: HeadScan,
+    scan: Scan,
+    /// Whether a chunk came that is none: nothing behind it is read.
+    is_broken: bool,
 }
 
 impl<I> Stream<I> {
@@ -25,25 +26,28 @@ impl<I> Stream<I> {
         Self {
             inner,
             peer,
-            scan: HeadScan::default(),
+            scan: Scan::default(),
+            is_broken: false,
         }
     }
 
-    /// Looks at the bytes of a head: it must be whole in time, and say one thing.
-    /// Where more comes than hyper will read for now, it is noted.
-    fn received(&mut self, bytes: &[u8]) {
-        if !self.peer.request.is_set() {
+    /// Looks at bytes as they come: a head must be whole in time, and say one
+    /// thing. Where more comes than hyper will read for now, it is noted. So many
+    /// of the bytes may go on.
+    fn received(&mut self, bytes: &[u8]) -> usize {
+        let awaited = self.peer.request.is_set();
+        if awaited {
+            self.peer.begins();
+            self.scan.all_answered();
+        }
+        let passed = self.scan.read(bytes);
+        if let Some((number, oddity)) = self.scan.odd() {
+            self.peer.note_odd(number, oddity);
+        }
+        if !awaited || passed.behind > 0 {
             self.peer.note_more();
-            return;
         }
-        if self.peer.begins() {
-            self.scan = HeadScan::default();
-        }
-        let (odd, behind) = self.scan.read(bytes);
-        self.peer.is_odd.store(odd, Ordering::Relaxed);
-        if behind > 0 {
-            self.peer.note_more();
-        }
+        passed.sound
     }
 
     /// What is written instead of `head`, where that is a refusal of hyper's own:
@@ -78,13 +82,27 @@ impl<I: AsyncRead + Unpin> AsyncRead for Stream<I> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let before = buf.filled().len();
-        ready!(Pin::new(&mut this.inner).poll_read(cx, buf))?;
-        let read = buf.filled().get(before..).unwrap_or_default();
-        if !read.is_empty() {
-            this.received(read);
+        loop {
+            if this.is_broken {
+                return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+            }
+            let before = buf.filled().len();
+            ready!(Pin::new(&mut this.inner).poll_read(cx, buf))?;
+            let read = buf.filled().len().saturating_sub(before);
+            if read == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            let sound = this.received(buf.filled().get(before..).unwrap_or_default());
+            if sound < read {
+                this.is_broken = true;
+                buf.set_filled(before.saturating_add(sound));
+                // No bytes at all would be the connection's end.
+                if sound == 0 {
+                    continue;
+                }
+            }
+            return Poll::Ready(Ok(()));
         }
-        Poll::Ready(Ok(()))
     }
 }
 

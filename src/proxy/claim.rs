@@ -22,7 +22,7 @@ pub(super) fn find<'a>(
     if account.peer().is_multiplexed() {
         bounded(parts, app.settings.max_header_bytes)?;
     }
-    let sight = Sight::of(parts, account.peer().is_odd())?;
+    let sight = Sight::of(parts, account.peer().oddity())?;
     let (place, route) = app
         .routes
         .find(&sight.host, &sight.path, &parts.method)
@@ -67,7 +67,7 @@ pub(super) fn label(
     places: &mut Places<'_>,
 ) {
     places.label(|policy: &Policy| {
-        let sight = Sight::of(parts, false).ok()?;
+        let sight = Sight::of(parts, None).ok()?;
         let facts = facts(app, route, parts, &sight, account);
         policy.key.text(&facts, policy.ipv6_prefix)
     });

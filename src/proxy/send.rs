@@ -6,6 +6,7 @@ use http::header::{self, HeaderMap};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Response, StatusCode};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::time::Instant;
 use tracing::debug;
@@ -15,13 +16,15 @@ use super::app::{Edition, Route, Upstream};
 use super::outgoing::Content;
 use crate::bucket::Permit;
 use crate::forward::{
-    Client, Fault, FaultKind, Hop, RequestBody, TargetKind, to_client, to_upstream,
+    Client, Fault, FaultKind, Hop, RequestBody, TargetKind, ends_plainly, to_client, to_upstream,
 };
 use crate::key::is_trusted;
 use crate::respond::{Rejection, built_in};
 
 /// The longest that an upstream's `Retry-After` holds a line back.
 const LONGEST_HOLD: Duration = Duration::from_mins(5);
+
+const CHUNKED: HeaderValue = HeaderValue::from_static("chunked");
 
 /// Sends a request whose turn has come, and awaits the head of its answer.
 pub(super) async fn send(
@@ -49,6 +52,10 @@ pub(super) async fn send(
     to_upstream(&mut parts, hop, target);
     account.mark(&mut parts.headers);
     let (body, upload) = RequestBody::new(body, settings.body_timeout);
+    if upload.is_some() && body.size_hint().exact().is_none() {
+        // Where nothing says how long it is, hyper sends no body with a GET.
+        parts.headers.insert(header::TRANSFER_ENCODING, CHUNKED);
+    }
     let sent = Instant::now();
     let answer = client.send(*parts, path, body, upload.as_deref()).await;
     let took = sent.elapsed();
@@ -56,7 +63,7 @@ pub(super) async fn send(
     let answer = answer.map_err(|fault| failed(upstream, fault))?;
     let status = answer.response.status();
     upstream.metrics.answered(status.as_u16(), took);
-    if status.is_informational() {
+    if status.is_informational() || !ends_plainly(answer.response.headers()) {
         return Err(failed(
             upstream,
             Fault {

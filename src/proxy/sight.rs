@@ -1,6 +1,7 @@
 //! What does weir see in a request, and what does it not let through?
 
 use std::borrow::Cow;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use http::header::{self, HeaderMap};
@@ -8,6 +9,7 @@ use http::request::Parts;
 use http::{Method, Version};
 
 use crate::key::{normal_host, normal_path};
+use crate::peer::Oddity;
 use crate::respond::Malformed;
 
 /// The lines of a head; hyper knows the same bound for HTTP/1.1.
@@ -22,9 +24,9 @@ pub(super) struct Sight<'a> {
 
 impl<'a> Sight<'a> {
     /// Looks at a head; refuses what servers would read in different ways.
-    pub(super) fn of(parts: &'a Parts, is_odd: bool) -> Result<Self, Malformed> {
-        if is_odd {
-            return Err(Malformed::Ambiguous);
+    pub(super) fn of(parts: &'a Parts, oddity: Option<Oddity>) -> Result<Self, Malformed> {
+        if let Some(oddity) = oddity {
+            return Err(oddity.into());
         }
         if matches!(parts.method, Method::CONNECT | Method::TRACE) {
             return Err(Malformed::Method);
@@ -32,6 +34,9 @@ impl<'a> Sight<'a> {
         let host = host(parts)?;
         if authority(parts).is_some_and(|named| !named.eq_ignore_ascii_case(host)) {
             return Err(Malformed::Authority);
+        }
+        if !matches!(parts.uri.scheme_str(), None | Some("http" | "https")) {
+            return Err(Malformed::Scheme);
         }
         Ok(Self {
             host: normal_host(host),
@@ -50,8 +55,8 @@ fn host(parts: &Parts) -> Result<&str, Malformed> {
         (None, None, Version::HTTP_10) => "",
         _ => return Err(Malformed::Host),
     };
-    let plain = |byte: u8| byte.is_ascii_graphic() && !b"@/?#\\,".contains(&byte);
-    if host.bytes().all(plain) {
+    // HTTP/1.0 may go without one.
+    if is_host(host) || (host.is_empty() && parts.version == Version::HTTP_10) {
         Ok(host)
     } else {
         Err(Malformed::Host)
@@ -80,6 +85,49 @@ pub(super) fn bounded(parts: &Parts, most: usize) -> Result<(), Malformed> {
     Ok(())
 }
 
+/// Whether this is a host (RFC 3986) with or without a port. A comma might be
+/// taken for a list's.
+fn is_host(text: &str) -> bool {
+    let colon = text.rfind(':').filter(|_| !text.ends_with(']'));
+    let (name, port) = text
+        .split_at_checked(colon.unwrap_or(text.len()))
+        .unwrap_or_default();
+    let is_port = matches!(port, "" | ":") || port.strip_prefix(':').is_some_and(is_port);
+    let address = name
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    let is_name = match address {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => !name.is_empty() && name.bytes().all(is_of_name),
+    };
+    is_name && is_port
+}
+
+fn is_port(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok()
+}
+
+const fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'-' | b'.'
+                | b'_'
+                | b'~'
+                | b'%'
+                | b'!'
+                | b'$'
+                | b'&'
+                | b'\''
+                | b'('
+                | b')'
+                | b'*'
+                | b'+'
+                | b';'
+                | b'='
+        )
+}
+
 /// How long a client says it would wait (RFC 7240).
 pub(super) fn prefer_wait(headers: &HeaderMap) -> Option<Duration> {
     let lines = headers
@@ -104,7 +152,7 @@ mod tests {
 
     fn sight(request: http::request::Builder) -> Result<String, Malformed> {
         let (parts, ()) = request.body(()).expect("a request").into_parts();
-        Sight::of(&parts, false).map(|sight| format!("{} {}", sight.host, sight.path))
+        Sight::of(&parts, None).map(|sight| format!("{} {}", sight.host, sight.path))
     }
 
     #[test]
@@ -120,13 +168,31 @@ mod tests {
             sight(get().header("host", "a").header("host", "a")),
             Err(Malformed::Host)
         );
-        for host in ["a b", "a/b", "user@a", "a,b", "a\\b", "a?b", "\u{e9}"] {
+        for host in [
+            "", ":80", "a b", "a/b", "user@a", "a,b", "a\\b", "a?b", "\u{e9}", "a:b", "a:80:90",
+            "a:+8", "a:65536", "[::1", "[a]", "::1", "[::1]80", "a[::1]", "a\"b", "a<b", "a|b",
+        ] {
             assert_eq!(
                 sight(get().header("host", host)),
                 Err(Malformed::Host),
                 "{host}"
             );
         }
+        for host in [
+            "a",
+            "a:",
+            "a:65535",
+            "A_b.example.:80",
+            "[::1]",
+            "[::1]:80",
+            "a%20b",
+        ] {
+            assert!(sight(get().header("host", host)).is_ok(), "{host}");
+        }
+        assert_eq!(
+            sight(Request::get("ftp://a/x").header("host", "a")),
+            Err(Malformed::Scheme)
+        );
         assert_eq!(
             sight(Request::get("http://a/x").header("host", "b")),
             Err(Malformed::Authority)

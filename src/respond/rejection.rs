@@ -12,6 +12,7 @@ use crate::bucket::{Evicted, Refused, Unserved};
 use crate::forward::{Fault, FaultKind};
 use crate::key::BadPath;
 use crate::metrics::Outcome;
+use crate::peer::Oddity;
 use crate::units::whole_seconds;
 
 /// How long a client should stay away from an instance that ends.
@@ -56,8 +57,11 @@ pub enum Malformed {
     #[error("its target and its Host differ")]
     Authority,
     /// Servers would read it in two ways.
-    #[error("it has both Content-Length and Transfer-Encoding, or its target a fragment")]
-    Ambiguous,
+    #[error("{0}")]
+    Odd(#[from] Oddity),
+    /// The target is not of a scheme that is proxied.
+    #[error("its target is neither http nor https")]
+    Scheme,
     /// Nothing that a proxy for servers would forward.
     #[error("its method is not forwarded")]
     Method,

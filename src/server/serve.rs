@@ -126,6 +126,7 @@ where
     let stream = TokioIo::new(Stream::new(io, Arc::clone(&peer)));
     let connection = http1::Builder::new()
         .max_buf_size(house.max_header_bytes)
+        .max_header_size(house.max_header_bytes)
         .half_close(false)
         .serve_connection(stream, service);
     tokio::pin!(connection);

@@ -19,9 +19,11 @@ mod redis;
 mod request;
 mod running;
 mod severing;
+mod strict;
 pub(crate) mod structured;
 mod visits;
 mod weir;
+mod wire;
 
 use std::time::{Duration, Instant};
 
@@ -41,6 +43,7 @@ pub(crate) use request::Request;
 pub(crate) use severing::{Severing, Way};
 pub(crate) use visits::{Crowd, Visit, crowds, none_failed, visits};
 pub(crate) use weir::{Weir, run};
+pub(crate) use wire::{Heard, Wire};
 
 /// How long anything may take that is certain to come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
