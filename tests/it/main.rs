@@ -27,6 +27,7 @@ mod passing;
 mod rates;
 mod refusals;
 mod reloads;
+mod secrets;
 mod sending;
 mod series;
 mod shared_bounds;

@@ -1,5 +1,6 @@
 //! How does the real program run under a test?
 
+use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -41,19 +42,30 @@ impl Weir {
 
     /// The same, with files beside the config.
     pub(crate) async fn beside(files: &[(&str, &str)], server: &str, config: &str) -> Self {
-        Self::begin(files, server, config, None).await
+        Self::begin(files, server, config, &[]).await
+    }
+
+    /// One with variables in its environment.
+    pub(crate) async fn knowing(
+        environment: &[(&'static str, &str)],
+        server: &str,
+        config: &str,
+    ) -> Self {
+        let owned = |(name, value): &(&'static str, &str)| (*name, OsString::from(value));
+        let environment: Vec<_> = environment.iter().map(owned).collect();
+        Self::begin(&[], server, config, &environment).await
     }
 
     /// One on a machine with this clock.
     pub(crate) async fn by_clock(clock: &Clock, config: &str) -> Self {
-        Self::begin(&[], "", config, Some(clock)).await
+        Self::begin(&[], "", config, &clock.environment()).await
     }
 
     async fn begin(
         files: &[(&str, &str)],
         server: &str,
         config: &str,
-        clock: Option<&Clock>,
+        environment: &[(&'static str, OsString)],
     ) -> Self {
         let dir = TempDir::new().expect("a directory");
         for (name, text) in files {
@@ -78,7 +90,7 @@ impl Weir {
         let path = dir.path().join("weir.toml");
         std::fs::write(&path, &text).expect("a config");
         let mut command = command(&path, &["serve"]);
-        command.envs(clock.into_iter().flat_map(Clock::environment));
+        command.envs(environment.iter().cloned());
         let mut child = Running(command.spawn().expect("a process"));
         let out = lines(child.0.stdout.take());
         let err = lines(child.0.stderr.take());
@@ -227,6 +239,11 @@ impl Weir {
             .await;
     }
 
+    /// All that it wrote so far.
+    pub(crate) fn said(&self) -> String {
+        [self.out.lock().join("\n"), self.err.lock().join("\n")].join("\n")
+    }
+
     /// What it wrote to standard output so far.
     pub(crate) fn log(&self) -> Vec<String> {
         self.out.lock().clone()
@@ -302,12 +319,23 @@ pub(crate) struct Ran {
 
 /// Runs weir to its end, in a directory with nothing but a config.
 pub(crate) fn run(command_line: &[&str], config: Option<&str>) -> Ran {
+    run_knowing(&[], command_line, config)
+}
+
+/// The same, with variables in its environment.
+pub(crate) fn run_knowing(
+    environment: &[(&str, &str)],
+    command_line: &[&str],
+    config: Option<&str>,
+) -> Ran {
     let dir = TempDir::new().expect("a directory");
     let path = dir.path().join("weir.toml");
     if let Some(config) = config {
         std::fs::write(&path, config).expect("a config");
     }
-    let output = command(&path, command_line).output().expect("a process");
+    let mut command = command(&path, command_line);
+    let output = command.envs(environment.iter().copied()).output();
+    let output = output.expect("a process");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
     Ran {
         code: output.status.code(),
