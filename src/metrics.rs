@@ -97,6 +97,7 @@ impl Metrics {
         let outcomes = Outcome::ALL.iter().map(|outcome| outcome.as_str());
         RouteMetrics {
             requests: self.counters(&names::REQUESTS, name, outcomes),
+            bodies_refused: self.counter(&names::BODIES_REFUSED, &[name]),
             seconds: self.by_class(&names::REQUEST_SECONDS, name),
         }
     }

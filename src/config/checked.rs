@@ -65,6 +65,8 @@ pub struct ServerConfig {
     pub max_connections: usize,
     /// The size of a request's head in bytes.
     pub max_header_bytes: usize,
+    /// The size of a request's body in bytes, where its route says nothing else.
+    pub max_body_bytes: u64,
     /// Requests that wait at once, in all buckets.
     pub max_waiting: usize,
     /// Buckets at once, in all limits.
@@ -190,6 +192,8 @@ pub struct RouteConfig {
     pub limits: Vec<usize>,
     /// Whether the pattern's path is taken off before forwarding.
     pub strip_prefix: bool,
+    /// The size of a request's body in bytes; else the server's.
+    pub max_body_bytes: Option<u64>,
 }
 
 /// A text that is never shown.

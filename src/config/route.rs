@@ -7,6 +7,7 @@ use super::field::Field;
 use super::name::{hint, is_name};
 use super::pattern::pattern;
 use super::section::Section;
+use super::server::body_bytes;
 use crate::route::Pattern;
 
 /// The label of requests that have no route.
@@ -50,6 +51,9 @@ fn route(field: &Field<'_>, limits: &[String], upstreams: &[String]) -> Option<R
     let upstream = upstream.and_then(|field| index(&field, upstreams, "[upstreams]"));
     let limits = limits_of(&section, limits);
     let strip_prefix = section.flag("strip_prefix", false);
+    let max_body_bytes = section
+        .get("max_body_bytes")
+        .map(|field| body_bytes(&field));
     section.close();
     let pattern = pattern?;
     Some(RouteConfig {
@@ -58,6 +62,10 @@ fn route(field: &Field<'_>, limits: &[String], upstreams: &[String]) -> Option<R
         upstream: upstream?,
         limits: limits?,
         strip_prefix,
+        max_body_bytes: match max_body_bytes {
+            Some(bytes) => Some(bytes?),
+            None => None,
+        },
     })
 }
 

@@ -56,6 +56,10 @@ fn each_fault_of_a_route_is_named() {
                 "routes[0].methods[0]: `5` must be a string",
             ),
             (
+                "max_body_bytes = \"lots\"",
+                "routes[0].max_body_bytes: `lots` is not a size: write a number of bytes or one with a unit, like 64 KiB",
+            ),
+            (
                 "strip_prefix = 1",
                 "routes[0].strip_prefix: `1` must be true or false",
             ),

@@ -17,6 +17,9 @@ const LISTEN: SocketAddr = local(8080);
 const ADMIN: SocketAddr = local(9180);
 const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_hours(24);
 const HEADER_BYTES: RangeInclusive<u64> = 8 << 10..=1 << 20;
+/// 1 GiB: more than most backends want, and nobody's surprise.
+const BODY: u64 = 1 << 30;
+const BODY_BYTES: RangeInclusive<u64> = 0..=1 << 40;
 const GRACE: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_hours(1);
 
 pub(super) fn server(section: &Section<'_>) -> ServerConfig {
@@ -37,6 +40,10 @@ pub(super) fn server(section: &Section<'_>) -> ServerConfig {
         write_timeout: section.duration("write_timeout", seconds(30), &TIMEOUT),
         max_connections: section.whole("max_connections", 20_000, &(1..=1_000_000)),
         max_header_bytes: max_header_bytes(section),
+        max_body_bytes: section
+            .get("max_body_bytes")
+            .and_then(|field| body_bytes(&field))
+            .unwrap_or(BODY),
         max_waiting: section.whole("max_waiting", 50_000, &(1..=10_000_000)),
         max_keys: section.whole("max_keys", 1_000_000, &(1..=100_000_000)),
         legacy_headers: section.flag("legacy_headers", false),
@@ -89,6 +96,11 @@ fn max_header_bytes(section: &Section<'_>) -> usize {
     bytes
         .and_then(|bytes| usize::try_from(bytes).ok())
         .unwrap_or(64 * 1_024)
+}
+
+/// How much a request's body may have.
+pub(super) fn body_bytes(field: &Field<'_>) -> Option<u64> {
+    field.bytes(&BODY_BYTES)
 }
 
 fn address(section: &Section<'_>, key: &'static str, default: SocketAddr) -> SocketAddr {

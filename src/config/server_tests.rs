@@ -138,6 +138,10 @@ fn each_number_of_the_server_has_its_range() {
                 "server.max_header_bytes: `64 kilo` is not a size: write a number of bytes or one with a unit, like 64 KiB",
             ),
             (
+                "max_body_bytes = \"2000 GiB\"",
+                "server.max_body_bytes: `2000 GiB` must be from 0 KiB to 1073741824 KiB",
+            ),
+            (
                 "max_header_bytes = true",
                 "server.max_header_bytes: `true` must be a number of bytes, or a string like \"64 KiB\"",
             ),
@@ -244,6 +248,7 @@ fn what_is_not_written_has_its_default() {
         write_timeout,
         max_connections,
         max_header_bytes,
+        max_body_bytes,
         max_waiting,
         max_keys,
         legacy_headers,
@@ -257,6 +262,7 @@ fn what_is_not_written_has_its_default() {
     assert_eq!((idle_timeout, body_timeout), (seconds(60), seconds(30)));
     assert_eq!((write_timeout, max_connections), (seconds(30), 20_000));
     assert_eq!((max_header_bytes, max_waiting), (65_536, 50_000));
+    assert_eq!(max_body_bytes, 1 << 30);
     assert_eq!(max_keys, 1_000_000);
     assert_eq!(config.store.key_secret.reveal(), "weir");
     assert!(config.log.access && config.log.format == LogFormat::Text);

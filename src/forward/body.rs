@@ -28,6 +28,9 @@ pub enum BodyError {
     /// It made no progress for too long.
     #[error("the body made no progress for {0:?}")]
     Stalled(Duration),
+    /// It grew beyond what a body may have.
+    #[error("the body is too large")]
+    TooLarge,
 }
 
 /// How a client's upload stands, for the one who waits for the upstream.
@@ -39,6 +42,7 @@ pub struct Upload {
 
 const BROKEN: u8 = 1;
 const STALLED: u8 = 2;
+const TOO_LARGE: u8 = 3;
 
 impl Upload {
     /// Whether anything moved since the last call, or the client is the one who
@@ -56,6 +60,11 @@ impl Upload {
     pub(super) fn is_stalled(&self) -> bool {
         self.ended.load(Ordering::Relaxed) == STALLED
     }
+
+    /// Whether the client's body grew too large.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.ended.load(Ordering::Relaxed) == TOO_LARGE
+    }
 }
 
 /// A client's body on its way to the upstream.
@@ -64,11 +73,14 @@ pub struct RequestBody<B> {
     body: B,
     upload: Option<Arc<Upload>>,
     patience: Patience,
+    /// So many bytes may still come.
+    left: u64,
 }
 
 impl<B> RequestBody<B> {
-    /// A body that may stand still for `most`, and how it does where there is one.
-    pub fn new(body: B, most: Duration) -> (Self, Option<Arc<Upload>>)
+    /// A body that may stand still for `most` and have `bytes`, and how it does
+    /// where there is one.
+    pub fn new(body: B, most: Duration, bytes: u64) -> (Self, Option<Arc<Upload>>)
     where
         B: Body,
     {
@@ -79,6 +91,7 @@ impl<B> RequestBody<B> {
                 body,
                 upload,
                 patience: Patience::new(most),
+                left: bytes,
             },
             told,
         )
@@ -123,7 +136,17 @@ where
             }
             Poll::Ready(frame) => {
                 this.patience.moved();
-                Poll::Ready(frame.map(passed))
+                let frame = frame.map(passed);
+                let length = match &frame {
+                    Some(Ok(frame)) => frame.data_ref().map_or(0, Bytes::len),
+                    _ => 0,
+                };
+                let Some(left) = this.left.checked_sub(length as u64) else {
+                    this.tell(|upload| upload.ended.store(TOO_LARGE, Ordering::Relaxed));
+                    return Poll::Ready(Some(Err(BodyError::TooLarge)));
+                };
+                this.left = left;
+                Poll::Ready(frame)
             }
             Poll::Pending => {
                 ready!(this.patience.poll(cx));

@@ -176,6 +176,7 @@ fn broken(failed: hyper::Error, may_have_seen: bool, upload: Option<&Upload>) ->
     let kind = match upload {
         Some(upload) if upload.is_broken() => FaultKind::ClientLeft,
         Some(upload) if upload.is_stalled() => FaultKind::ClientStalled,
+        Some(upload) if upload.is_too_large() => FaultKind::ClientTooLarge,
         _ => FaultKind::Broken,
     };
     Fault {

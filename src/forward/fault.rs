@@ -32,6 +32,8 @@ pub enum FaultKind {
     ClientLeft,
     /// The client's body made no progress; the upstream is not to blame.
     ClientStalled,
+    /// The client's body grew too large; the upstream is not to blame.
+    ClientTooLarge,
 }
 
 impl Fault {
@@ -57,7 +59,10 @@ impl Fault {
 impl FaultKind {
     /// Whether it is the client's own, for which no upstream is to blame.
     pub const fn is_clients(self) -> bool {
-        matches!(self, Self::ClientLeft | Self::ClientStalled)
+        matches!(
+            self,
+            Self::ClientLeft | Self::ClientStalled | Self::ClientTooLarge
+        )
     }
 
     /// How the metrics call it; the client's own faults count elsewhere.
@@ -66,7 +71,7 @@ impl FaultKind {
             Self::Unreachable => Some(UpstreamError::Connect),
             Self::ConnectTimeout | Self::TooSlow => Some(UpstreamError::Timeout),
             Self::Broken => Some(UpstreamError::Broken),
-            Self::ClientLeft | Self::ClientStalled => None,
+            Self::ClientLeft | Self::ClientStalled | Self::ClientTooLarge => None,
         }
     }
 }
@@ -80,6 +85,7 @@ impl fmt::Display for Fault {
             FaultKind::TooSlow => "the upstream did not answer in time",
             FaultKind::ClientLeft => "the request's body broke off",
             FaultKind::ClientStalled => "the request's body made no progress",
+            FaultKind::ClientTooLarge => "the request's body is too large",
         })
     }
 }

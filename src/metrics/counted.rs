@@ -31,6 +31,7 @@ pub struct LimitMetrics {
 #[derive(Debug)]
 pub struct RouteMetrics {
     pub(super) requests: Vec<Counter>,
+    pub(super) bodies_refused: Counter,
     pub(super) seconds: Vec<Histogram>,
 }
 
@@ -182,6 +183,11 @@ impl RouteMetrics {
     /// A request ended.
     pub fn ended(&self, outcome: Outcome) {
         bump(&self.requests, outcome as usize, 1);
+    }
+
+    /// A request's body was too large.
+    pub fn body_refused(&self) {
+        self.bodies_refused.increment(1);
     }
 
     /// An answer of this status was whole after so long.

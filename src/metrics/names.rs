@@ -63,6 +63,8 @@ families! {
         "What went wrong with an upstream";
     STORE_ERRORS = Kind::Counter, "weir_store_errors_total", ["script", "kind"],
         "Calls to the store that were not answered, by script and why";
+    BODIES_REFUSED = Kind::Counter, "weir_bodies_refused_total", ["route"],
+        "Requests whose body was larger than it may be";
     CONNECTIONS_REFUSED = Kind::Counter, "weir_connections_refused_total", ["listener"],
         "Connections turned away because too many were open";
     CONNECTIONS_TIMED_OUT = Kind::Counter, "weir_connections_timed_out_total", ["listener"],

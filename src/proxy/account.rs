@@ -10,7 +10,7 @@ use tracing::info;
 use super::app::{Edition, Route};
 use super::outgoing::{Content, Outgoing};
 use crate::bucket::Claims;
-use crate::metrics::Outcome;
+use crate::metrics::{Outcome, RouteMetrics};
 use crate::peer::Peer;
 use crate::respond::{LimitFields, Rejection};
 
@@ -82,6 +82,9 @@ impl Account {
     /// The request is answered by weir: it was not served.
     pub(super) fn reject(mut self: Box<Self>, rejection: &Rejection) -> Response<Outgoing> {
         self.outcome = rejection.outcome();
+        if rejection.is_too_large() {
+            self.metrics().body_refused();
+        }
         self.close_with(rejection.answer().map(Content::from))
     }
 
@@ -106,6 +109,11 @@ impl Account {
 
     fn route(&self) -> Option<&Route> {
         self.edition.app.routes.get(self.route?)
+    }
+
+    fn metrics(&self) -> &RouteMetrics {
+        self.route()
+            .map_or(&self.edition.app.no_route, |route| &route.metrics)
     }
 
     fn log(&self, took: Duration) {
@@ -134,8 +142,7 @@ impl Account {
 impl Drop for Account {
     fn drop(&mut self) {
         let took = self.started.elapsed();
-        let app = &self.edition.app;
-        let metrics = self.route().map_or(&app.no_route, |route| &route.metrics);
+        let metrics = self.metrics();
         metrics.ended(self.outcome);
         if self.outcome != Outcome::Left {
             metrics.answered(self.status, took);

@@ -69,6 +69,8 @@ pub struct Route {
     pub upstream: usize,
     /// Whether the pattern's path is taken off before forwarding.
     pub strip_prefix: bool,
+    /// The most that a request's body may have.
+    pub max_body_bytes: u64,
     /// What is counted for it.
     pub metrics: RouteMetrics,
 }

@@ -75,6 +75,9 @@ async fn serve(
         return Err(Rejection::Draining);
     }
     let route = find(app, &parts, account)?;
+    if body.size_hint().lower() > route.max_body_bytes {
+        return Err(Rejection::TooLarge(route.max_body_bytes));
+    }
     let upstream = app
         .upstreams
         .get(route.upstream)

@@ -51,7 +51,7 @@ pub(super) async fn send(
     };
     to_upstream(&mut parts, hop, target);
     account.mark(&mut parts.headers);
-    let (body, upload) = RequestBody::new(body, settings.body_timeout);
+    let (body, upload) = RequestBody::new(body, settings.body_timeout, route.max_body_bytes);
     if upload.is_some() && body.size_hint().exact().is_none() {
         // Where nothing says how long it is, hyper sends no body with a GET.
         parts.headers.insert(header::TRANSFER_ENCODING, CHUNKED);

@@ -33,6 +33,9 @@ pub enum Rejection {
         /// The limit.
         limit: Arc<str>,
     },
+    /// Its body has, or grew to, more than this.
+    #[error("the request's body has more than {0} bytes")]
+    TooLarge(u64),
     /// A limit refused it.
     #[error("limit {} refused: {}", .0.refusal.limit, .0.refusal.reason.as_str())]
     Refused(Box<Refused>),
@@ -80,6 +83,7 @@ impl Rejection {
             Self::Malformed(Malformed::TooLarge) => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Malformed(_) | Self::MissingKey { .. } => StatusCode::BAD_REQUEST,
             Self::NoRoute => StatusCode::NOT_FOUND,
+            Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Refused(refused) => refused.refusal.status,
             Self::Evicted(_) | Self::Draining => StatusCode::SERVICE_UNAVAILABLE,
             Self::Upstream(fault) => match fault.kind {
@@ -87,6 +91,7 @@ impl Rejection {
                 FaultKind::ConnectTimeout | FaultKind::TooSlow => StatusCode::GATEWAY_TIMEOUT,
                 FaultKind::ClientLeft => StatusCode::BAD_REQUEST,
                 FaultKind::ClientStalled => StatusCode::REQUEST_TIMEOUT,
+                FaultKind::ClientTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             },
         }
     }
@@ -95,12 +100,29 @@ impl Rejection {
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Refused(refused) if refused.refusal.shared => Outcome::Shed,
-            Self::Malformed(_) | Self::NoRoute | Self::MissingKey { .. } | Self::Refused(_) => {
-                Outcome::Refused
-            }
+            Self::Malformed(_)
+            | Self::NoRoute
+            | Self::MissingKey { .. }
+            | Self::TooLarge(_)
+            | Self::Refused(_) => Outcome::Refused,
             Self::Evicted(_) | Self::Draining => Outcome::Shed,
+            Self::Upstream(_) if self.is_too_large() => Outcome::Refused,
             Self::Upstream(fault) if fault.kind.is_clients() => Outcome::Left,
             Self::Upstream(_) => Outcome::Failed,
+        }
+    }
+
+    /// Whether its body has, or grew to, more than it may.
+    pub fn is_too_large(&self) -> bool {
+        match self {
+            Self::TooLarge(_) => true,
+            Self::Upstream(fault) => fault.kind == FaultKind::ClientTooLarge,
+            Self::Malformed(_)
+            | Self::NoRoute
+            | Self::MissingKey { .. }
+            | Self::Refused(_)
+            | Self::Evicted(_)
+            | Self::Draining => false,
         }
     }
 
@@ -110,9 +132,11 @@ impl Rejection {
             Self::Refused(refused) => Some(refused.retry_after),
             Self::Evicted(evicted) => Some(evicted.retry_after),
             Self::Draining => Some(SHORTLY),
-            Self::Malformed(_) | Self::NoRoute | Self::MissingKey { .. } | Self::Upstream(_) => {
-                None
-            }
+            Self::Malformed(_)
+            | Self::NoRoute
+            | Self::MissingKey { .. }
+            | Self::TooLarge(_)
+            | Self::Upstream(_) => None,
         }
     }
 
@@ -120,7 +144,7 @@ impl Rejection {
     /// request may be part of it, and a client that left wants nothing more.
     fn ends_connection(&self) -> bool {
         match self {
-            Self::Malformed(_) => true,
+            Self::Malformed(_) | Self::TooLarge(_) => true,
             Self::Upstream(fault) => fault.kind.is_clients(),
             Self::NoRoute
             | Self::MissingKey { .. }
@@ -133,7 +157,9 @@ impl Rejection {
     /// The error type of RFC 9209.
     fn proxy_error(&self) -> &'static str {
         match self {
-            Self::Malformed(_) | Self::MissingKey { .. } => "http_request_error",
+            Self::Malformed(_) | Self::MissingKey { .. } | Self::TooLarge(_) => {
+                "http_request_error"
+            }
             Self::NoRoute => "destination_not_found",
             Self::Refused(refused) if refused.refusal.shared => "connection_limit_reached",
             Self::Refused(_) => "http_request_denied",
@@ -144,7 +170,9 @@ impl Rejection {
                 FaultKind::ConnectTimeout => "connection_timeout",
                 FaultKind::Broken => "connection_terminated",
                 FaultKind::TooSlow => "http_response_timeout",
-                FaultKind::ClientLeft | FaultKind::ClientStalled => "http_request_error",
+                FaultKind::ClientLeft | FaultKind::ClientStalled | FaultKind::ClientTooLarge => {
+                    "http_request_error"
+                }
             },
         }
     }
@@ -159,7 +187,7 @@ impl Rejection {
                 problem = problem.reduced_capacity();
             }
             Self::Upstream(fault) => problem = problem.seen(fault.may_have_seen),
-            Self::Malformed(_) | Self::NoRoute | Self::MissingKey { .. } => (),
+            Self::Malformed(_) | Self::NoRoute | Self::MissingKey { .. } | Self::TooLarge(_) => (),
         }
         problem
     }

@@ -34,6 +34,7 @@ pub(super) fn assemble(config: &Config, estate: &Estate, before: Option<&App>) -
             limiters: limiters.collect(),
             upstream: route.upstream,
             strip_prefix: route.strip_prefix,
+            max_body_bytes: route.max_body_bytes.unwrap_or(config.server.max_body_bytes),
             metrics: estate.metrics.route(&route.name),
         };
         (route.pattern.clone(), route)

@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use crate::harness::{Backend, Client, Request, Weir, clients, ms, one_limit, route, until};
+use crate::harness::{
+    Backend, Client, Request, Weir, clients, ms, one_limit, route, until, upstream,
+};
 
 const RESPOND: &str = "[upstreams.main]\nrespond = { body = \"ok\" }\n\
     [[routes]]\nname = \"main\"\npath = \"/\"\nupstream = \"main\"\nlimits = [\"main\"]\n";
@@ -184,4 +186,87 @@ async fn a_target_that_is_too_long_gets_414() {
         assert_eq!(response.status, status, "{length}");
     }
     assert_eq!(backend.seen().len(), 1);
+}
+
+const SIZED: &str = "weir_bodies_refused_total{route=\"main\"}";
+
+#[tokio::test]
+async fn a_body_that_says_it_is_too_large_takes_no_place_and_goes_nowhere() {
+    let backend = Backend::start();
+    let config = one_limit("rate = \"1r/h\"\nburst = 1", &backend);
+    let weir = Weir::with("max_body_bytes = 10", &config).await;
+    for length in ["11", "99999999999", "18446744073709551612"] {
+        for expect in ["", "Expect: 100-continue\r\n"] {
+            let mut client = weir.client().await;
+            let head =
+                format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n{expect}\r\n");
+            client.send(head).await;
+            let response = client.response().await;
+            assert_eq!((response.status, response.interim.len()), (413, 0));
+            assert_eq!(response.problem_status(), 413);
+            assert_eq!(client.rest().await, b"", "the connection is closed");
+        }
+    }
+    weir.shows(SIZED, 6.0).await;
+    weir.shows(
+        "weir_requests_total{route=\"main\",outcome=\"refused\"}",
+        6.0,
+    )
+    .await;
+    // Its slot is still there.
+    let fits = Request::post("/", "0123456789");
+    assert_eq!(weir.client().await.ask(&fits).await.status, 200);
+    assert_eq!(backend.only().body, b"0123456789");
+}
+
+#[tokio::test]
+async fn a_body_that_grows_too_large_is_broken_off() {
+    let backend = Backend::start();
+    let config = upstream("max_in_flight = 1", "", &backend);
+    let weir = Weir::with("max_body_bytes = 10", &config).await;
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for (body, status) in [
+        ("5\r\n01234\r\n5\r\n56789\r\n0\r\n\r\n", 200),
+        ("a\r\n0123456789\r\n1\r\n!\r\n0\r\n\r\n", 413),
+        ("b\r\n0123456789!\r\n0\r\n\r\n", 413),
+    ] {
+        let mut client = weir.client().await;
+        client.send(format!("{head}{body}")).await;
+        let response = client.response().await;
+        assert_eq!(response.status, status, "{body:?}");
+        if status == 413 {
+            assert_eq!(response.problem_status(), 413);
+            assert_eq!(response.json()["upstream_may_have_seen"], true);
+            assert_eq!(client.rest().await, b"");
+        }
+    }
+    weir.shows(SIZED, 2.0).await;
+    weir.shows("weir_in_flight{upstream=\"main\"}", 0.0).await;
+    let whole = backend.seen().iter().filter(|seen| seen.whole).count();
+    assert_eq!(whole, 1);
+}
+
+#[tokio::test]
+async fn a_route_says_how_large_its_bodies_may_be() {
+    let backend = Backend::start();
+    let other = "[[routes]]\npath = \"/large\"\nupstream = \"main\"\nmax_body_bytes = \"1 MiB\"\n\
+        [[routes]]\npath = \"/none\"\nupstream = \"main\"\nmax_body_bytes = 0\n";
+    let config = format!("{}{other}", route("", &backend));
+    let weir = Weir::with("max_body_bytes = 10", &config).await;
+    for (target, length, status) in [
+        ("/", 10, 200),
+        ("/", 11, 413),
+        ("/large", 1 << 20, 200),
+        ("/large", (1 << 20) + 1, 413),
+        ("/none", 0, 200),
+        ("/none", 1, 413),
+    ] {
+        let mut client = weir.client().await;
+        let head = format!("POST {target} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
+        client.send(head).await;
+        if status == 200 {
+            client.send(vec![b'x'; length]).await;
+        }
+        assert_eq!(client.response().await.status, status, "{target} {length}");
+    }
 }

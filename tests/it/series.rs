@@ -43,6 +43,7 @@ fn promised() -> BTreeSet<String> {
                 "weir_requests_total{{route=\"{route}\",outcome=\"{outcome}\"}}"
             ));
         }
+        add(format!("weir_bodies_refused_total{{route=\"{route}\"}}"));
         for class in 1..=5 {
             let labels = format!("route=\"{route}\",code=\"{class}xx\"");
             for bound in ANSWERS.split(' ') {
