@@ -1,6 +1,8 @@
 //! Under which text is a request counted?
 
 mod client;
+#[cfg(test)]
+mod fuzz_tests;
 mod id;
 mod normal;
 mod spelling;

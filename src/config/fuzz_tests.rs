@@ -6,10 +6,11 @@ use proptest::prelude::*;
 
 use super::{parse, parse_bytes, warnings};
 
-const EXAMPLES: [&str; 3] = [
+const EXAMPLES: [&str; 4] = [
     include_str!("../../config/weir.toml"),
     include_str!("../../config/slow-database.toml"),
     include_str!("../../config/payments.toml"),
+    include_str!("../../config/cluster.toml"),
 ];
 const ODD: [&str; 24] = [
     "\"",
@@ -93,8 +94,6 @@ fn filled() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
-
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
         check(&bytes);

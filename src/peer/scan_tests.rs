@@ -139,8 +139,6 @@ fn nearly_requests() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
-
     #[test]
     fn the_verdict_does_not_depend_on_how_bytes_are_cut(
         bytes in nearly_requests(),

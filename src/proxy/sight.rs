@@ -207,6 +207,28 @@ mod tests {
         );
     }
 
+    proptest::proptest! {
+        #[test]
+        fn no_head_makes_it_panic(
+            host in "\\PC{0,20}|[a-z0-9:.\\[\\]]{0,12}",
+            preference in "\\PC{0,30}|(wait|[a-z]{1,4})=?\"?[0-9]{0,25}\"?[;, ]{0,2}[a-z=0-9]{0,8}",
+            target in "/\\PC{0,12}|http://[a-z:@.]{1,9}/",
+        ) {
+            let request = Request::get(target)
+                .header("host", host.as_bytes())
+                .header("prefer", preference.as_bytes());
+            // What makes no request never comes here.
+            if let Ok(request) = request.body(()) {
+                let (parts, ()) = request.into_parts();
+                if Sight::of(&parts, None).is_ok() {
+                    proptest::prop_assert!(parts.uri.path().starts_with('/'));
+                    proptest::prop_assert!(!host.contains(['/', '@', ',', ' ', '\\']));
+                }
+                prefer_wait(&parts.headers);
+            }
+        }
+    }
+
     #[test]
     fn http_2_names_its_host_in_the_target() {
         let get = |target: &str| Request::get(target.to_owned()).version(Version::HTTP_2);

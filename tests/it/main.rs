@@ -5,6 +5,7 @@ mod admin_doors;
 mod admin_pauses;
 mod announced;
 mod answering;
+mod any_bytes;
 mod bodies;
 mod bounds;
 mod cli;

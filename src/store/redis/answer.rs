@@ -63,6 +63,8 @@ pub(super) fn read(
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn read_at_zero(reply: &[i64], runs: usize) -> Result<Option<Answer>, OddReply> {
@@ -90,6 +92,60 @@ mod tests {
             slot: Moment::from_micros(at),
         };
         assert_eq!(answer.grants, [slot(6, 110), slot(7, 120)]);
+    }
+
+    /// Anything that a server may say.
+    fn value() -> impl Strategy<Value = redis::Value> {
+        use redis::Value as V;
+        let leaf = prop_oneof![
+            Just(V::Nil),
+            Just(V::Okay),
+            any::<i64>().prop_map(V::Int),
+            any::<f64>().prop_map(V::Double),
+            any::<bool>().prop_map(V::Boolean),
+            "[0-9a-z.-]{0,24}".prop_map(|text| V::BulkString(text.into_bytes())),
+            prop::collection::vec(any::<u8>(), 0..12).prop_map(V::BulkString),
+            "\\PC{0,12}".prop_map(V::SimpleString),
+        ];
+        leaf.prop_recursive(3, 32, 12, |inner| {
+            let pair = (inner.clone(), inner.clone());
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..14).prop_map(V::Array),
+                prop::collection::vec(inner, 0..6).prop_map(V::Set),
+                prop::collection::vec(pair, 0..4).prop_map(V::Map),
+            ]
+        })
+    }
+
+    /// Numbers as they come, and such as no clock says.
+    fn number() -> impl Strategy<Value = i64> {
+        prop_oneof![0..20_i64, any::<i64>(), Just(i64::MIN), Just(i64::MAX)]
+    }
+
+    proptest! {
+        #[test]
+        fn no_reply_makes_it_panic(value in value(), runs in 0..4_usize) {
+            if let Ok(reply) = redis::from_redis_value::<Vec<i64>>(value) {
+                let _odd = read_at_zero(&reply, runs);
+            }
+        }
+
+        #[test]
+        fn no_numbers_make_it_panic(
+            reply in prop::collection::vec(number(), 0..20),
+            runs in 0..4_usize,
+            seen in any::<u64>(),
+        ) {
+            let mut mapping = Mapping::default();
+            mapping.observe(seen, Moment::from_micros(5), Moment::from_micros(90));
+            let answer = read(&reply, runs, |_now| mapping);
+            if let Ok(Some(answer)) = answer {
+                prop_assert_eq!(answer.joined.len(), runs);
+                prop_assert_eq!(8 + runs + 2 * answer.grants.len(), reply.len());
+            } else {
+                prop_assert_eq!(answer == Ok(None), reply.is_empty());
+            }
+        }
     }
 
     #[test]
