@@ -10,7 +10,7 @@ use super::headers::set_headers;
 use super::pem::{CERTIFICATE, PRIVATE_KEY, pem};
 use super::section::Section;
 use super::url::url;
-use crate::forward::{Health, HostSent, ServerTarget, TlsFiles};
+use crate::forward::{Health, HostSent, Protocol, ServerTarget, TlsFiles};
 
 /// The keys of an upstream that only go with a `url`.
 pub(super) const SERVER_KEYS: [&str; 10] = [
@@ -36,8 +36,12 @@ pub(super) fn server(section: &Section<'_>, url_field: &Field<'_>) -> Option<Ser
         ("upstream", HostSent::Upstream),
         ("client", HostSent::Client),
     ];
-    let protocols = [("auto", ()), ("http1", ())];
-    section.choice("protocol", (), &protocols, &["h2"]);
+    let protocols = [
+        ("auto", Protocol::Auto),
+        ("http1", Protocol::Http1),
+        ("h2", Protocol::Http2),
+    ];
+    let protocol = section.choice("protocol", Protocol::Auto, &protocols, &[]);
     let (timeout, connect) = (Duration::from_secs(30), Duration::from_secs(2));
     let timeout = section.duration("timeout", timeout, &TIMEOUT);
     let connect_timeout = section.duration("connect_timeout", connect, &CONNECT);
@@ -54,6 +58,7 @@ pub(super) fn server(section: &Section<'_>, url_field: &Field<'_>) -> Option<Ser
         connect_timeout,
         set_headers,
         host,
+        protocol,
         tls,
         health,
     })

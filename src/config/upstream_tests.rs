@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::testing::{SECRET, config, each_is_a_fault, faults};
-use crate::forward::{HostSent, Respond, ServerTarget, TargetKind};
+use crate::forward::{HostSent, Protocol, Respond, ServerTarget, TargetKind};
 
 #[test]
 fn each_fault_of_an_upstream_is_named() {
@@ -26,10 +26,6 @@ fn each_fault_of_an_upstream_is_named() {
             (
                 "max_in_flight = 4294967295",
                 "upstreams.v.max_in_flight: `4294967295` must be from 1 to 1000000",
-            ),
-            (
-                "protocol = \"h2\"",
-                "upstreams.v.protocol: `h2` is not supported yet; use `auto` or `http1`",
             ),
             (
                 "protocol = \"http2\"",
@@ -267,6 +263,15 @@ fn a_server_is_taken_as_written() {
         (Duration::from_secs(30), Duration::from_secs(2))
     );
     assert_eq!((plain.host, plain.base_path), (HostSent::Upstream, None));
+    assert_eq!(plain.protocol, Protocol::Auto);
+    for (name, protocol) in [
+        ("auto", Protocol::Auto),
+        ("http1", Protocol::Http1),
+        ("h2", Protocol::Http2),
+    ] {
+        let text = format!("url = \"http://v\"\nprotocol = \"{name}\"");
+        assert_eq!(server(&text).protocol, protocol);
+    }
     assert!(plain.health.is_none() && plain.set_headers.is_empty() && plain.tls.ca.is_none());
     let full = server(
         "url = \"https://v:8443/base/\"\nprotocol = \"http1\"\nhost = \"client\"\nhealth = \"/up?deep=1\"\nset_headers = { Authorization = \"Bearer ${SECRET}\" }",

@@ -1,5 +1,6 @@
-//! How do bodies stream through, and who notices when one stands still?
+//! How does a client's body go on, and who notices when it stands still?
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -7,17 +8,15 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Response;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 
-use super::client::Answer;
 use super::headers::clean_trailers;
 use super::patience::Patience;
-use super::pool::Lease;
-use crate::bucket::Permit;
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// How much of a body is kept until it is sure that nobody needs it again.
+const MOST_KEPT: usize = 64 * 1024;
 
 /// Why a body broke off.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +27,7 @@ pub enum BodyError {
     /// It made no progress for too long.
     #[error("the body made no progress for {0:?}")]
     Stalled(Duration),
-    /// It grew beyond what a body may have.
+    /// There is more of it than its route takes.
     #[error("the body is too large")]
     TooLarge,
 }
@@ -38,6 +37,8 @@ pub enum BodyError {
 pub struct Upload {
     moved: AtomicBool,
     ended: AtomicU8,
+    /// Whether the upstream answers meanwhile: the client may wait for that.
+    answered: AtomicBool,
 }
 
 const BROKEN: u8 = 1;
@@ -65,6 +66,12 @@ impl Upload {
     pub(super) fn is_too_large(&self) -> bool {
         self.ended.load(Ordering::Relaxed) == TOO_LARGE
     }
+
+    /// Says whether the upstream's answer is under way. While it is, a client may
+    /// be silent: the answer's own patience ends what stands still on both sides.
+    pub(super) fn set_answered(&self, answered: bool) {
+        self.answered.store(answered, Ordering::Relaxed);
+    }
 }
 
 /// A client's body on its way to the upstream.
@@ -75,39 +82,118 @@ pub struct RequestBody<B> {
     patience: Patience,
     /// So many bytes may still come.
     left: u64,
+    /// What comes before the rest of the body: it was read before.
+    again: VecDeque<Bytes>,
+    /// What was read so far, where that may be needed again.
+    kept: Option<Vec<Bytes>>,
 }
 
 impl<B> RequestBody<B> {
-    /// A body that may stand still for `most` and have `bytes`, and how it does
-    /// where there is one.
+    /// A body of no more than `bytes` that may stand still for `most`, and how it
+    /// does where there is one.
     pub fn new(body: B, most: Duration, bytes: u64) -> (Self, Option<Arc<Upload>>)
     where
         B: Body,
     {
         let upload = (!body.is_end_stream()).then(Arc::default);
         let told = upload.clone();
-        (
-            Self {
-                body,
-                upload,
-                patience: Patience::new(most),
-                left: bytes,
-            },
-            told,
-        )
+        let body = Self {
+            body,
+            upload,
+            patience: Patience::new(most),
+            left: bytes,
+            again: VecDeque::new(),
+            kept: None,
+        };
+        (body, told)
     }
-}
 
-impl<B> RequestBody<B> {
+    /// Keeps what is read from now on, as long as that is little.
+    pub(super) fn keep(&mut self) {
+        self.kept = Some(Vec::new());
+    }
+
+    /// The body from its beginning, where all that was read of it is still here.
+    pub(super) fn rewound(mut self) -> Option<Self> {
+        for bytes in self.kept.take()?.into_iter().rev() {
+            self.again.push_front(bytes);
+        }
+        Some(self)
+    }
+
+    /// The frame, unless it makes the body too large.
+    fn counted(
+        &mut self,
+        frame: Result<Frame<Bytes>, BodyError>,
+    ) -> Result<Frame<Bytes>, BodyError> {
+        let frame = frame?;
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        match self.left.checked_sub(length as u64) {
+            Some(left) => {
+                self.left = left;
+                Ok(frame)
+            }
+            None => {
+                self.tell(|upload| upload.ended.store(TOO_LARGE, Ordering::Relaxed));
+                self.kept = None;
+                Err(BodyError::TooLarge)
+            }
+        }
+    }
+
     fn tell(&self, what: impl FnOnce(&Upload)) {
         if let Some(upload) = &self.upload {
             what(upload);
         }
     }
+
+    /// Notes what goes out. Trailers, and what is too much, can't be read again.
+    fn note(&mut self, frame: &Frame<Bytes>) {
+        let Some(kept) = &mut self.kept else { return };
+        let size: usize = kept.iter().map(Bytes::len).sum();
+        match frame.data_ref() {
+            Some(bytes) if size.saturating_add(bytes.len()) <= MOST_KEPT => {
+                kept.push(bytes.clone());
+            }
+            _ => self.kept = None,
+        }
+    }
+}
+
+impl<B> RequestBody<B>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+{
+    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        loop {
+            match Pin::new(&mut self.body).poll_frame(cx) {
+                Poll::Ready(Some(Err(broken))) => {
+                    self.tell(|upload| upload.ended.store(BROKEN, Ordering::Relaxed));
+                    self.kept = None;
+                    return Poll::Ready(Some(Err(BodyError::Broken(broken.into()))));
+                }
+                Poll::Ready(frame) => {
+                    self.patience.moved();
+                    return Poll::Ready(frame.map(|frame| self.counted(passed(frame))));
+                }
+                Poll::Pending => ready!(self.patience.poll(cx)),
+            }
+            let answered = |upload: &Arc<Upload>| upload.answered.load(Ordering::Relaxed);
+            if self.upload.as_ref().is_some_and(answered) {
+                self.patience.moved();
+                continue;
+            }
+            self.tell(|upload| upload.ended.store(STALLED, Ordering::Relaxed));
+            self.kept = None;
+            return Poll::Ready(Some(Err(BodyError::Stalled(self.patience.most()))));
+        }
+    }
 }
 
 /// A frame as it goes on.
-fn passed<E: Into<BoxError>>(frame: Result<Frame<Bytes>, E>) -> Result<Frame<Bytes>, BodyError> {
+pub(super) fn passed<E: Into<BoxError>>(
+    frame: Result<Frame<Bytes>, E>,
+) -> Result<Frame<Bytes>, BodyError> {
     let mut frame = frame.map_err(|broken| BodyError::Broken(broken.into()))?;
     if let Some(trailers) = frame.trailers_mut() {
         clean_trailers(trailers);
@@ -129,113 +215,78 @@ where
         let this = self.get_mut();
         // Whoever asks for more has taken what came before.
         this.tell(|upload| upload.moved.store(true, Ordering::Relaxed));
-        match Pin::new(&mut this.body).poll_frame(cx) {
-            Poll::Ready(Some(Err(broken))) => {
-                this.tell(|upload| upload.ended.store(BROKEN, Ordering::Relaxed));
-                Poll::Ready(Some(Err(BodyError::Broken(broken.into()))))
-            }
-            Poll::Ready(frame) => {
-                this.patience.moved();
-                let frame = frame.map(passed);
-                let length = match &frame {
-                    Some(Ok(frame)) => frame.data_ref().map_or(0, Bytes::len),
-                    _ => 0,
-                };
-                let Some(left) = this.left.checked_sub(length as u64) else {
-                    this.tell(|upload| upload.ended.store(TOO_LARGE, Ordering::Relaxed));
-                    return Poll::Ready(Some(Err(BodyError::TooLarge)));
-                };
-                this.left = left;
-                Poll::Ready(frame)
-            }
-            Poll::Pending => {
-                ready!(this.patience.poll(cx));
-                this.tell(|upload| upload.ended.store(STALLED, Ordering::Relaxed));
-                Poll::Ready(Some(Err(BodyError::Stalled(this.patience.most()))))
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// An upstream's body on its way to the client. It holds the upstream's permit
-/// and the connection until its last byte, or until it is dropped.
-#[derive(Debug)]
-pub struct AnswerBody<B> {
-    body: Incoming,
-    held: Option<(Permit, Lease<RequestBody<B>>)>,
-}
-
-impl<B: Send + 'static> AnswerBody<B> {
-    pub(super) fn new(body: Incoming, permit: Permit, lease: Lease<RequestBody<B>>) -> Self {
-        let mut answer = Self {
-            body,
-            held: Some((permit, lease)),
+        let frame = match this.again.pop_front() {
+            Some(bytes) => Some(Ok(Frame::data(bytes))),
+            None => ready!(this.poll_rest(cx)),
         };
-        if answer.body.is_end_stream() {
-            answer.ended();
+        if let Some(Ok(frame)) = &frame {
+            this.note(frame);
         }
-        answer
-    }
-
-    /// All of it is here: another request may take the permit and the connection.
-    fn ended(&mut self) {
-        if let Some((_permit, lease)) = self.held.take() {
-            lease.release();
-        }
-    }
-}
-
-impl<B: Send + Unpin + 'static> Body for AnswerBody<B> {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = self.get_mut();
-        let polled = Pin::new(&mut this.body).poll_frame(cx);
-        if let Some((_permit, lease)) = &mut this.held {
-            if polled.is_pending() {
-                ready!(lease.patience.poll(cx));
-                let most = lease.patience.most();
-                this.held = None;
-                return Poll::Ready(Some(Err(BodyError::Stalled(most))));
-            }
-            lease.patience.moved();
-        }
-        let frame = ready!(polled);
-        match &frame {
-            Some(Err(_broken)) => this.held = None,
-            None => this.ended(),
-            Some(Ok(_)) if this.body.is_end_stream() => this.ended(),
-            Some(Ok(_)) => (),
-        }
-        Poll::Ready(frame.map(passed))
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.again.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let again = self
+            .again
+            .iter()
+            .map(|bytes| bytes.len() as u64)
+            .sum::<u64>();
+        let rest = self.body.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower().saturating_add(again));
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper.saturating_add(again));
+        }
+        hint
     }
 }
 
-impl<B: Send + 'static> Answer<B> {
-    /// The answer as it goes to the client.
-    pub fn with(self, permit: Permit) -> Response<AnswerBody<B>> {
-        let lease = self.lease;
-        self.response
-            .map(|body| AnswerBody::new(body, permit, lease))
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt as _, Full, StreamBody};
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    #[tokio::test]
+    async fn a_body_that_was_kept_is_read_again() {
+        let text = Bytes::from_static(b"payment");
+        let (mut body, _) = RequestBody::new(Full::new(text.clone()), MINUTE, u64::MAX);
+        body.keep();
+        for _ in 0..3 {
+            let read = body.frame().await.expect("a frame").expect("no error");
+            assert_eq!(read.into_data().expect("bytes"), text);
+            assert!(body.frame().await.is_none() && body.is_end_stream());
+            body = body.rewound().expect("all of it");
+            assert_eq!(body.size_hint().exact(), Some(7));
+            assert!(!body.is_end_stream());
+            body.keep();
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_too_much_or_has_trailers_is_not_kept() {
+        let long = Full::new(Bytes::from(vec![b'x'; MOST_KEPT + 1]));
+        let (mut body, _) = RequestBody::new(long, MINUTE, u64::MAX);
+        body.keep();
+        body.frame().await.expect("a frame").expect("no error");
+        assert!(body.rewound().is_none());
+        let frames = [
+            Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(b"x"))),
+            Ok(Frame::trailers(http::HeaderMap::new())),
+        ];
+        let (mut body, _) = RequestBody::new(
+            StreamBody::new(futures_util::stream::iter(frames)),
+            MINUTE,
+            u64::MAX,
+        );
+        body.keep();
+        while body.frame().await.is_some() {}
+        assert!(body.rewound().is_none());
     }
 }

@@ -7,14 +7,17 @@ use std::task::{Poll, ready};
 use bytes::Bytes;
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{Request, Response, Uri};
+use http::{Request, Uri, Version};
 use http_body::Body;
-use hyper::body::Incoming;
 use hyper::client::conn::http1;
 
-use super::body::{RequestBody, Upload};
-use super::connect::{ConnectError, Connector};
+use super::answer::{Answer, Arriving, Carrier};
+use super::body::{BoxError, RequestBody, Upload};
+use super::connect::Stream;
+use super::dial::{Dialer, Dialled};
 use super::fault::{Fault, FaultKind};
+use super::headers::to_http2;
+use super::http2::{self, Link, Share};
 use super::patience::Patience;
 use super::pool::{Lease, Pool};
 use super::target::{ServerTarget, Target, TargetKind};
@@ -28,12 +31,10 @@ impl<B> RequestBytes for B where
 {
 }
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
 /// A runtime's connections to one upstream.
 #[derive(Debug)]
 pub struct Client<B> {
-    connector: Connector,
+    dialer: Dialer,
     pool: Pool<RequestBody<B>>,
     target: Arc<ServerTarget>,
 }
@@ -43,12 +44,18 @@ pub struct Client<B> {
 #[derive(Debug)]
 pub struct Clients<B>(Vec<Option<Client<B>>>);
 
-/// The head of an answer, with the connection that its body comes over.
-#[derive(Debug)]
-pub struct Answer<B> {
-    /// The head and the body.
-    pub response: Response<Incoming>,
-    pub(super) lease: Lease<RequestBody<B>>,
+/// What a request goes out on.
+enum Way<B> {
+    /// A connection of its own, made for it or used before.
+    Own(Lease<RequestBody<B>>, bool),
+    /// A share of one.
+    Shared(Share),
+}
+
+/// How an attempt went: answered, or not sent at all and here again.
+enum Attempt<B> {
+    Answered(Answer<B>),
+    Again(Parts, RequestBody<B>, Option<Arc<Link>>),
 }
 
 impl<B: RequestBytes> Clients<B> {
@@ -72,17 +79,17 @@ impl<B: RequestBytes> Clients<B> {
 
     /// Closes connections that nobody needed for long.
     pub fn sweep(&self) {
-        self.0
-            .iter()
-            .flatten()
-            .for_each(|client| client.pool.sweep());
+        for client in self.0.iter().flatten() {
+            client.pool.sweep();
+            client.dialer.links.sweep();
+        }
     }
 }
 
 impl<B: RequestBytes> Client<B> {
     fn new(target: &ServerTarget) -> Result<Self, TlsError> {
         Ok(Self {
-            connector: Connector::new(target)?,
+            dialer: Dialer::new(target, target.protocol)?,
             pool: Pool::default(),
             target: Arc::new(target.clone()),
         })
@@ -96,61 +103,132 @@ impl<B: RequestBytes> Client<B> {
     /// Sends a request, once. `path` is what the upstream is asked for, byte for
     /// byte; `upload` tells how its body does, where it has one.
     ///
-    /// A connection that went stale in the pool is replaced by another as long as
-    /// no byte of the request was written to it; nothing else is sent again.
+    /// A connection that went stale is replaced by another as long as no byte of
+    /// the request was written to it. What an HTTP/2 upstream says not to have
+    /// looked at goes on another connection, one time. Nothing else is sent again.
     pub async fn send(
         &self,
         mut parts: Parts,
         path: PathAndQuery,
-        body: RequestBody<B>,
-        upload: Option<&Upload>,
+        mut body: RequestBody<B>,
+        upload: Option<Arc<Upload>>,
     ) -> Result<Answer<B>, Fault> {
         parts.uri = Uri::from(path);
-        parts.version = http::Version::HTTP_11;
-        let mut request = Request::from_parts(parts, body);
+        parts.version = Version::HTTP_11;
+        let mut refused = None;
         loop {
-            let (mut lease, fresh) = match self.pool.take() {
-                Some(lease) => (lease, false),
-                None => (self.connect().await?, true),
+            let attempt = match self.way(refused.as_ref()).await? {
+                Way::Own(lease, fresh) => {
+                    send_own(lease, fresh, parts, body, upload.as_ref()).await?
+                }
+                Way::Shared(share) => {
+                    let may_refuse = refused.is_none();
+                    self.send_shared(share, may_refuse, parts, body, upload.as_ref())
+                        .await?
+                }
             };
-            let sent = lease.sender.try_send_request(request);
-            match answered(sent, &mut lease.patience, upload).await? {
-                Ok(response) => return Ok(Answer { response, lease }),
-                Err(mut unsent) => match unsent.take_message() {
-                    Some(again) if !fresh => request = again,
-                    message => return Err(broken(unsent.into_error(), message.is_none(), upload)),
-                },
+            match attempt {
+                Attempt::Answered(answer) => return Ok(answer),
+                Attempt::Again(same, unread, by) => {
+                    (parts, body, refused) = (same, unread, by.or(refused));
+                }
             }
         }
     }
 
-    async fn connect(&self) -> Result<Lease<RequestBody<B>>, Fault> {
-        let unreachable = |cause: BoxError, kind| Fault {
-            kind,
-            may_have_seen: false,
-            cause: Some(cause),
-        };
-        let stream = self
-            .connector
-            .connect()
-            .await
-            .map_err(|failed| match failed {
-                ConnectError::TooSlow(_) => unreachable(failed.into(), FaultKind::ConnectTimeout),
-                ConnectError::Failed(_) => unreachable(failed.into(), FaultKind::Unreachable),
-            })?;
+    /// A connection with room, or a new one.
+    async fn way(&self, refused: Option<&Arc<Link>>) -> Result<Way<B>, Fault> {
+        if let Some(share) = self.dialer.links.take(refused) {
+            return Ok(Way::Shared(share));
+        }
+        if let Some(lease) = self.pool.take() {
+            return Ok(Way::Own(lease, false));
+        }
+        match self.dialer.dial(refused).await? {
+            Dialled::Http1(stream) => Ok(Way::Own(self.lease(*stream).await?, true)),
+            Dialled::Http2(share) => Ok(Way::Shared(share)),
+        }
+    }
+
+    async fn lease(&self, stream: Stream) -> Result<Lease<RequestBody<B>>, Fault> {
         let (sender, connection) = http1::handshake(stream)
             .await
-            .map_err(|failed| unreachable(failed.into(), FaultKind::Unreachable))?;
+            .map_err(|failed| Fault::unsent(FaultKind::Unreachable, failed.into()))?;
         tokio::spawn(async move {
             // What goes wrong is told to the request that it goes wrong for.
             let _ended = connection.await;
         });
         Ok(self.pool.lease(sender, Patience::new(self.target.timeout)))
     }
+
+    async fn send_shared(
+        &self,
+        share: Share,
+        may_refuse: bool,
+        parts: Parts,
+        body: RequestBody<B>,
+        upload: Option<&Arc<Upload>>,
+    ) -> Result<Attempt<B>, Fault> {
+        let is_fresh = share.is_fresh;
+        let head = to_http2(&parts, &self.target);
+        let sent = http2::send(
+            share,
+            head,
+            body,
+            upload.map(Arc::as_ref),
+            self.target.timeout,
+        )
+        .await;
+        match sent {
+            Ok((response, pumped, patience)) => Ok(Attempt::Answered(Answer {
+                response: response.map(Arriving::Http2),
+                carrier: Carrier::Http2(pumped, patience),
+                upload: upload.cloned(),
+            })),
+            Err(unanswered) => {
+                let may_again = match &unanswered.refused {
+                    Some(_) => may_refuse,
+                    None => !is_fresh,
+                };
+                match unanswered.again.filter(|_| may_again) {
+                    Some(body) => Ok(Attempt::Again(parts, body, unanswered.refused)),
+                    None => Err(unanswered.fault),
+                }
+            }
+        }
+    }
+}
+
+async fn send_own<B: RequestBytes>(
+    mut lease: Lease<RequestBody<B>>,
+    fresh: bool,
+    parts: Parts,
+    body: RequestBody<B>,
+    upload: Option<&Arc<Upload>>,
+) -> Result<Attempt<B>, Fault> {
+    let request = Request::from_parts(parts, body);
+    let sent = lease.sender.try_send_request(request);
+    match answered(sent, &mut lease.patience, upload.map(Arc::as_ref)).await? {
+        Ok(response) => Ok(Attempt::Answered(Answer {
+            response: response.map(Arriving::Http1),
+            carrier: Carrier::Http1(lease),
+            upload: upload.cloned(),
+        })),
+        Err(mut unsent) => match unsent.take_message() {
+            Some(again) if !fresh => {
+                let (parts, body) = again.into_parts();
+                Ok(Attempt::Again(parts, body, None))
+            }
+            message => {
+                let failed = unsent.into_error().into();
+                Err(broken(failed, message.is_none(), upload.map(Arc::as_ref)))
+            }
+        },
+    }
 }
 
 /// Awaits an answer as long as something moves.
-async fn answered<T>(
+pub(super) async fn answered<T>(
     answer: impl Future<Output = T>,
     patience: &mut Patience,
     upload: Option<&Upload>,
@@ -172,7 +250,8 @@ async fn answered<T>(
     .await
 }
 
-fn broken(failed: hyper::Error, may_have_seen: bool, upload: Option<&Upload>) -> Fault {
+/// What went wrong with a request that was on its way.
+pub(super) fn broken(failed: BoxError, may_have_seen: bool, upload: Option<&Upload>) -> Fault {
     let kind = match upload {
         Some(upload) if upload.is_broken() => FaultKind::ClientLeft,
         Some(upload) if upload.is_stalled() => FaultKind::ClientStalled,
@@ -182,6 +261,6 @@ fn broken(failed: hyper::Error, may_have_seen: bool, upload: Option<&Upload>) ->
     Fault {
         kind,
         may_have_seen,
-        cause: Some(failed.into()),
+        cause: Some(failed),
     }
 }

@@ -6,41 +6,34 @@ use std::time::Duration;
 
 use http::Uri;
 use http::uri::PathAndQuery;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
 use tower_service::Service;
 
-use super::target::ServerTarget;
+use super::body::BoxError;
+use super::http2::NoLink;
+use super::target::{Protocol, ServerTarget};
 use super::tls::{TlsError, client_config};
 
 /// A stream to an upstream, with TLS or without.
 pub(super) type Stream = <HttpsConnector<HttpConnector> as Service<Uri>>::Response;
 
-/// Connects to one upstream, TLS included, in bounded time.
+/// Connects to one upstream, TLS included.
 #[derive(Clone, Debug)]
 pub(super) struct Connector {
     https: HttpsConnector<HttpConnector>,
     uri: Uri,
     most: Duration,
-}
-
-/// Why no connection came up.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ConnectError {
-    /// It took too long.
-    #[error("no connection within {0:?}")]
-    TooSlow(Duration),
-    /// The network, the upstream or its certificate said no.
-    #[error("no connection")]
-    Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
+    protocol: Protocol,
 }
 
 impl Connector {
-    pub(super) fn new(target: &ServerTarget) -> Result<Self, TlsError> {
+    /// Connects to `target`, and speaks what `protocol` says.
+    pub(super) fn new(target: &ServerTarget, protocol: Protocol) -> Result<Self, TlsError> {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
-        let tls = if target.scheme == http::uri::Scheme::HTTPS {
+        let mut tls = if target.scheme == http::uri::Scheme::HTTPS {
             client_config(&target.tls)?
         } else {
             // Never used: the scheme decides.
@@ -50,32 +43,54 @@ impl Connector {
                 .with_root_certificates(rustls::RootCertStore::empty())
                 .with_no_client_auth()
         };
-        let https = HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(http);
+        tls.alpn_protocols = protocols(protocol);
         let mut uri = http::uri::Parts::default();
         uri.scheme = Some(target.scheme.clone());
         uri.authority = Some(target.authority.clone());
         uri.path_and_query = Some(PathAndQuery::from_static("/"));
         let uri = Uri::from_parts(uri).unwrap_or_default();
         Ok(Self {
-            https,
+            https: HttpsConnector::from((http, tls)),
             uri,
             most: target.connect_timeout,
+            protocol,
         })
     }
 
-    pub(super) async fn connect(&self) -> Result<Stream, ConnectError> {
-        let mut https = self.https.clone();
-        let connected = async {
-            poll_fn(|cx| https.poll_ready(cx)).await?;
-            https.call(self.uri.clone()).await
-        };
-        let in_time = tokio::time::timeout(self.most, connected).await;
-        in_time
-            .map_err(|_elapsed| ConnectError::TooSlow(self.most))?
-            .map_err(ConnectError::Failed)
+    /// How long a connection may take to come up.
+    pub(super) const fn most(&self) -> Duration {
+        self.most
     }
+
+    /// A stream, with TLS where the upstream has it.
+    pub(super) async fn connect(&self) -> Result<Stream, BoxError> {
+        let mut https = self.https.clone();
+        poll_fn(|cx| https.poll_ready(cx)).await?;
+        https.call(self.uri.clone()).await
+    }
+
+    /// Whether HTTP/2 is to be spoken on a stream; a fault where the upstream
+    /// chose nothing that the config allows.
+    pub(super) fn is_http2(&self, stream: &Stream) -> Result<bool, NoLink> {
+        let chosen = match stream {
+            MaybeHttpsStream::Http(_) => return Ok(self.protocol == Protocol::Http2),
+            MaybeHttpsStream::Https(tls) => tls.inner().get_ref().1.alpn_protocol(),
+        };
+        match (self.protocol, chosen) {
+            (Protocol::Http1, _) => Ok(false),
+            (_, Some(b"h2")) => Ok(true),
+            (Protocol::Auto, _) => Ok(false),
+            (Protocol::Http2, _) => Err(NoLink::Foreign),
+        }
+    }
+}
+
+/// What is offered by ALPN, the best first.
+pub(super) fn protocols(protocol: Protocol) -> Vec<Vec<u8>> {
+    let names: &[&[u8]] = match protocol {
+        Protocol::Auto => &[b"h2", b"http/1.1"],
+        Protocol::Http1 => &[b"http/1.1"],
+        Protocol::Http2 => &[b"h2"],
+    };
+    names.iter().map(|name| name.to_vec()).collect()
 }

@@ -24,6 +24,8 @@ pub enum FaultKind {
     Unreachable,
     /// No connection came up in time.
     ConnectTimeout,
+    /// A connection came up to something that does not speak HTTP/2.
+    Foreign,
     /// The connection broke, or what came back was not HTTP.
     Broken,
     /// Nothing came back in time.
@@ -37,6 +39,15 @@ pub enum FaultKind {
 }
 
 impl Fault {
+    /// No byte of the request was sent.
+    pub(super) fn unsent(kind: FaultKind, cause: Box<dyn Error + Send + Sync>) -> Self {
+        Self {
+            kind,
+            may_have_seen: false,
+            cause: Some(cause),
+        }
+    }
+
     /// The client is gone, behind a body that was not read to its end.
     pub fn client_left(cause: Option<std::io::Error>) -> Self {
         Self {
@@ -68,7 +79,7 @@ impl FaultKind {
     /// How the metrics call it; the client's own faults count elsewhere.
     pub const fn metric(self) -> Option<UpstreamError> {
         match self {
-            Self::Unreachable => Some(UpstreamError::Connect),
+            Self::Unreachable | Self::Foreign => Some(UpstreamError::Connect),
             Self::ConnectTimeout | Self::TooSlow => Some(UpstreamError::Timeout),
             Self::Broken => Some(UpstreamError::Broken),
             Self::ClientLeft | Self::ClientStalled | Self::ClientTooLarge => None,
@@ -81,6 +92,9 @@ impl fmt::Display for Fault {
         f.write_str(match self.kind {
             FaultKind::Unreachable => "the upstream can't be reached",
             FaultKind::ConnectTimeout => "the upstream did not take the connection in time",
+            FaultKind::Foreign => {
+                "the upstream does not speak HTTP/2, which its protocol is set to"
+            }
             FaultKind::Broken => "the upstream broke off or answered nonsense",
             FaultKind::TooSlow => "the upstream did not answer in time",
             FaultKind::ClientLeft => "the request's body broke off",

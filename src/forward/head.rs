@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header};
 
 /// A request's head in one allocation. Parsed, its headers would keep the whole
 /// buffer alive that they were read into.
@@ -18,23 +18,26 @@ pub struct ParkedHead {
 }
 
 impl ParkedHead {
-    /// Packs a head. Extensions and all of the target but path and query are dropped.
+    /// Packs a head. Of the target, path and query are kept, and the authority as
+    /// `Host` where there is none, as in HTTP/2. Extensions are dropped.
     pub fn pack(parts: &Parts) -> Self {
         let target = parts.uri.path_and_query().map_or("/", PathAndQuery::as_str);
-        let size = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
-        let total: usize = parts.headers.iter().map(size).sum();
+        let host = authority(parts);
+        let lines = || {
+            let headers = parts.headers.iter();
+            let headers = headers.map(|(name, value)| (name.as_str(), value.as_bytes()));
+            headers.chain(host.map(|host| ("host", host)))
+        };
+        let total: usize = lines().map(|(name, value)| name.len() + value.len()).sum();
         let mut text = Vec::with_capacity(target.len() + total);
         text.extend_from_slice(target.as_bytes());
-        let mut headers = Vec::with_capacity(parts.headers.len());
-        for (name, value) in &parts.headers {
-            let lengths = (
-                u16::try_from(name.as_str().len()),
-                u32::try_from(value.len()),
-            );
+        let mut headers = Vec::with_capacity(parts.headers.len().saturating_add(1));
+        for (name, value) in lines() {
+            let lengths = (u16::try_from(name.len()), u32::try_from(value.len()));
             // A head is bounded far below either.
             if let (Ok(name_len), Ok(value_len)) = lengths {
-                text.extend_from_slice(name.as_str().as_bytes());
-                text.extend_from_slice(value.as_bytes());
+                text.extend_from_slice(name.as_bytes());
+                text.extend_from_slice(value);
                 headers.push((name_len, value_len));
             }
         }
@@ -69,6 +72,12 @@ impl ParkedHead {
     }
 }
 
+/// The host that the target names, where no header does.
+fn authority(parts: &Parts) -> Option<&[u8]> {
+    let authority = parts.uri.authority()?;
+    (!parts.headers.contains_key(header::HOST)).then(|| authority.as_str().as_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,5 +101,21 @@ mod tests {
         assert_eq!(unpacked.uri, parts.uri);
         assert_eq!(unpacked.version, parts.version);
         assert_eq!(unpacked.headers, parts.headers);
+    }
+
+    #[test]
+    fn the_authority_of_a_packed_head_is_its_host() {
+        for (host, expected) in [(None, "a.example:81"), (Some("b"), "b")] {
+            let request = Request::get("https://a.example:81/x?y").version(Version::HTTP_2);
+            let request = host
+                .into_iter()
+                .fold(request, |it, host| it.header("host", host));
+            let (parts, ()) = request.body(()).expect("a request").into_parts();
+            let unpacked = ParkedHead::pack(&parts).unpack();
+            assert_eq!(unpacked.uri, "/x?y");
+            assert_eq!(unpacked.version, Version::HTTP_2);
+            let hosts: Vec<_> = unpacked.headers.get_all("host").iter().collect();
+            assert_eq!(hosts, [expected]);
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Which headers go on, which stay here, and which does weir set?
 
-use http::Version;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
+use http::uri::Authority;
+use http::{Request, Uri, Version};
 use smallvec::SmallVec;
 
 use super::target::{HostSent, ServerTarget};
@@ -140,10 +141,28 @@ pub fn ends_plainly(headers: &HeaderMap) -> bool {
     }
 }
 
-/// Makes an upstream's headers the ones that the client gets.
-pub fn to_client(headers: &mut HeaderMap) {
+/// Makes an upstream's headers, of this version of HTTP, the ones that the client
+/// gets.
+pub fn to_client(headers: &mut HeaderMap, version: Version) {
     drop_some(headers, is_hop_by_hop);
-    headers.append(header::VIA, via(Version::HTTP_11));
+    headers.append(header::VIA, via(version));
+}
+
+/// The head for an upstream by HTTP/2 of one that is ready for HTTP/1.1: what is
+/// `Host` there is `:authority` here.
+pub(super) fn to_http2(parts: &Parts, target: &ServerTarget) -> Request<()> {
+    let mut headers = parts.headers.clone();
+    let host = headers.remove(header::HOST);
+    let authority = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
+    let mut uri = parts.uri.clone().into_parts();
+    uri.scheme = Some(target.scheme.clone());
+    uri.authority = Some(authority.unwrap_or_else(|| target.authority.clone()));
+    let mut head = Request::new(());
+    *head.method_mut() = parts.method.clone();
+    *head.uri_mut() = Uri::from_parts(uri).unwrap_or_default();
+    *head.version_mut() = Version::HTTP_2;
+    *head.headers_mut() = headers;
+    head
 }
 
 /// Makes the crumbs that HTTP/2 allows a cookie to come in one line again.

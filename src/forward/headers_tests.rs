@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Request;
 
 use super::*;
-use crate::forward::TlsFiles;
+use crate::forward::{Protocol, TlsFiles};
 
 fn target(host: HostSent, set_headers: &[(&'static str, &'static str)]) -> ServerTarget {
     ServerTarget {
@@ -24,6 +24,7 @@ fn target(host: HostSent, set_headers: &[(&'static str, &'static str)]) -> Serve
             })
             .collect(),
         host,
+        protocol: Protocol::Auto,
         tls: TlsFiles::default(),
         health: None,
     }
@@ -132,4 +133,56 @@ fn set_headers_replace_the_clients() {
         .filter(|line| line.starts_with("authorization"))
         .collect();
     assert_eq!(authorization, ["authorization: Bearer weir"]);
+}
+
+/// What an upstream by HTTP/2 gets for a request that came by HTTP/2.
+fn by_http2(host: HostSent, lines: &[(&str, &str)]) -> Request<()> {
+    let request = Request::get("https://client.example/a%2Fb?c");
+    let request = lines.iter().fold(
+        request.version(Version::HTTP_2),
+        |request, (name, value)| request.header(*name, *value),
+    );
+    let (mut parts, ()) = request.body(()).expect("a request").into_parts();
+    let hop = Hop {
+        peer: &HeaderValue::from_static("192.0.2.1"),
+        trusted: false,
+        secure: false,
+    };
+    to_upstream(&mut parts, hop, &target(host, &[]));
+    parts.uri = "/base/a%2Fb?c".parse().expect("a path");
+    to_http2(&parts, &target(host, &[]))
+}
+
+#[test]
+fn a_request_by_http_2_has_an_authority_and_no_host() {
+    let lines = [("te", "trailers"), ("cookie", "a=1"), ("cookie", "b=2")];
+    for (host, authority) in [
+        (HostSent::Upstream, "upstream.example:81"),
+        (HostSent::Client, "client.example"),
+    ] {
+        let head = by_http2(host, &lines);
+        assert_eq!(
+            head.uri().to_string(),
+            format!("http://{authority}/base/a%2Fb?c"),
+            "{host:?}"
+        );
+        assert_eq!(head.version(), Version::HTTP_2);
+        let headers = head.headers();
+        assert_eq!(headers.get("host"), None);
+        assert_eq!(headers["x-forwarded-host"], "client.example");
+        assert_eq!(headers["via"], "2.0 weir");
+        assert_eq!(headers["te"], "trailers");
+        let cookies: Vec<_> = headers.get_all("cookie").iter().collect();
+        assert_eq!(cookies, ["a=1; b=2"], "crumbs make one cookie");
+    }
+}
+
+#[test]
+fn trailers_say_nothing_of_the_message_as_a_whole() {
+    let mut trailers = HeaderMap::new();
+    for name in ["grpc-status", "content-length", "host", "connection", "te"] {
+        trailers.insert(name, HeaderValue::from_static("0"));
+    }
+    clean_trailers(&mut trailers);
+    assert_eq!(trailers.keys().collect::<Vec<_>>(), ["grpc-status"]);
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
-use super::target::{Health, ServerTarget};
+use super::connect::protocols;
+use super::target::{Health, Protocol, ServerTarget};
 use super::tls::client_config;
 use crate::bucket::Gate;
 use crate::metrics::{UpstreamError, UpstreamMetrics};
@@ -73,7 +74,14 @@ fn client(target: &ServerTarget) -> Result<reqwest::Client, Unprobed> {
         .connect_timeout(target.connect_timeout)
         .timeout(target.timeout.min(Duration::from_secs(10)));
     if target.scheme == http::uri::Scheme::HTTPS {
-        client = client.tls_backend_preconfigured(client_config(&target.tls)?);
+        let mut tls = client_config(&target.tls)?;
+        tls.alpn_protocols = protocols(target.protocol);
+        client = client.tls_backend_preconfigured(tls);
+    }
+    match target.protocol {
+        Protocol::Auto => (),
+        Protocol::Http1 => client = client.http1_only(),
+        Protocol::Http2 => client = client.http2_prior_knowledge(),
     }
     Ok(client.build()?)
 }

@@ -59,6 +59,8 @@ pub struct ServerTarget {
     pub set_headers: Vec<(HeaderName, HeaderValue)>,
     /// Which `Host` is sent.
     pub host: HostSent,
+    /// Which HTTP is spoken to it.
+    pub protocol: Protocol,
     /// Where TLS differs from the system's roots and no client certificate.
     pub tls: TlsFiles,
     /// How it is asked whether it is well.
@@ -73,6 +75,18 @@ pub enum HostSent {
     Upstream,
     /// The client's.
     Client,
+}
+
+/// Which HTTP is spoken to an upstream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// What the upstream chooses over TLS, HTTP/1.1 without.
+    #[default]
+    Auto,
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2, without TLS by prior knowledge.
+    Http2,
 }
 
 /// PEM files for TLS to an upstream.

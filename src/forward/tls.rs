@@ -23,7 +23,7 @@ pub enum TlsError {
     Unusable(#[from] rustls::Error),
 }
 
-/// The TLS settings for an upstream: HTTP/1.1 by ALPN, the system's roots or a
+/// The TLS settings for an upstream, but for ALPN: the system's roots or a
 /// private one, with a client certificate where there is one.
 pub fn client_config(files: &TlsFiles) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());

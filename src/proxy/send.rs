@@ -57,13 +57,13 @@ pub(super) async fn send(
         parts.headers.insert(header::TRANSFER_ENCODING, CHUNKED);
     }
     let sent = Instant::now();
-    let answer = client.send(*parts, path, body, upload.as_deref()).await;
+    let answer = client.send(*parts, path, body, upload).await;
     let took = sent.elapsed();
     account.upstream_took = Some(took);
     let answer = answer.map_err(|fault| failed(upstream, fault))?;
-    let status = answer.response.status();
+    let status = answer.status();
     upstream.metrics.answered(status.as_u16(), took);
-    if status.is_informational() || !ends_plainly(answer.response.headers()) {
+    if status.is_informational() || !ends_plainly(answer.headers()) {
         return Err(failed(
             upstream,
             Fault {
@@ -73,9 +73,10 @@ pub(super) async fn send(
             },
         ));
     }
-    hold(account, status, answer.response.headers());
+    hold(account, status, answer.headers());
     let mut response = answer.with(permit);
-    to_client(response.headers_mut());
+    let version = response.version();
+    to_client(response.headers_mut(), version);
     *response.version_mut() = http::Version::HTTP_11;
     Ok(response.map(Content::Upstream))
 }

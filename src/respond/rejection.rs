@@ -87,7 +87,9 @@ impl Rejection {
             Self::Refused(refused) => refused.refusal.status,
             Self::Evicted(_) | Self::Draining => StatusCode::SERVICE_UNAVAILABLE,
             Self::Upstream(fault) => match fault.kind {
-                FaultKind::Unreachable | FaultKind::Broken => StatusCode::BAD_GATEWAY,
+                FaultKind::Unreachable | FaultKind::Foreign | FaultKind::Broken => {
+                    StatusCode::BAD_GATEWAY
+                }
                 FaultKind::ConnectTimeout | FaultKind::TooSlow => StatusCode::GATEWAY_TIMEOUT,
                 FaultKind::ClientLeft => StatusCode::BAD_REQUEST,
                 FaultKind::ClientStalled => StatusCode::REQUEST_TIMEOUT,
@@ -168,6 +170,7 @@ impl Rejection {
             Self::Upstream(fault) => match fault.kind {
                 FaultKind::Unreachable => "destination_unavailable",
                 FaultKind::ConnectTimeout => "connection_timeout",
+                FaultKind::Foreign => "http_protocol_error",
                 FaultKind::Broken => "connection_terminated",
                 FaultKind::TooSlow => "http_response_timeout",
                 FaultKind::ClientLeft | FaultKind::ClientStalled | FaultKind::ClientTooLarge => {

@@ -49,4 +49,6 @@ mod shared_rollouts;
 mod targets;
 mod timeouts;
 mod tls;
+mod upstream_h2;
+mod upstream_h2_faults;
 mod waits;
