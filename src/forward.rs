@@ -14,6 +14,8 @@ mod patience;
 mod pool;
 mod target;
 mod tls;
+mod tunnel;
+mod upgrade;
 
 pub use answer::{Answer, AnswerBody};
 pub use body::{BodyError, RequestBody, Upload};
@@ -24,3 +26,5 @@ pub use headers::{Hop, ends_plainly, to_client, to_upstream};
 pub use health::probe;
 pub use target::{Health, HostSent, Protocol, Respond, ServerTarget, Target, TargetKind, TlsFiles};
 pub use tls::{TlsError, client_config};
+pub use tunnel::Tunnel;
+pub use upgrade::{is_websocket, to_websocket};

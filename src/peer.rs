@@ -22,7 +22,7 @@ use std::time::Duration;
 use futures_util::task::AtomicWaker;
 use http::HeaderValue;
 use parking_lot::Mutex;
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
@@ -36,6 +36,9 @@ pub use head::Oddity;
 pub use preface::Protocol;
 pub use socket::Socket;
 pub use stream::Stream;
+
+/// After how long a silence the kernel asks whether a client is still there.
+const KEEP_ALIVE: Duration = Duration::from_mins(1);
 
 /// How long a client may take for what.
 #[derive(Clone, Copy, Debug)]
@@ -223,6 +226,13 @@ impl Peer {
     /// Whether nothing of a request has come, and none is served.
     pub fn is_silent(&self) -> bool {
         self.request.is_set() && !self.in_head.load(Ordering::Relaxed)
+    }
+
+    /// From now on it speaks something else than HTTP. Nobody listens for one that
+    /// sends nothing for hours: the kernel asks.
+    pub fn keep_alive(&self) {
+        let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE);
+        let _without = SockRef::from(&self.socket).set_tcp_keepalive(&keep_alive);
     }
 
     /// Whether bytes came behind the request's head, a body's or the next one's.

@@ -7,6 +7,7 @@ mod outgoing;
 mod path;
 mod send;
 mod sight;
+mod socket;
 mod streams;
 
 pub use app::{App, Edition, Route, Settings, Upstream, Worker};

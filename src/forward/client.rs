@@ -34,7 +34,7 @@ impl<B> RequestBytes for B where
 /// A runtime's connections to one upstream.
 #[derive(Debug)]
 pub struct Client<B> {
-    dialer: Dialer,
+    pub(super) dialer: Dialer,
     pool: Pool<RequestBody<B>>,
     target: Arc<ServerTarget>,
 }
@@ -53,7 +53,7 @@ enum Way<B> {
 }
 
 /// How an attempt went: answered, or not sent at all and here again.
-enum Attempt<B> {
+pub(super) enum Attempt<B> {
     Answered(Answer<B>),
     Again(Parts, RequestBody<B>, Option<Arc<Link>>),
 }
@@ -150,13 +150,13 @@ impl<B: RequestBytes> Client<B> {
         }
     }
 
-    async fn lease(&self, stream: Stream) -> Result<Lease<RequestBody<B>>, Fault> {
+    pub(super) async fn lease(&self, stream: Stream) -> Result<Lease<RequestBody<B>>, Fault> {
         let (sender, connection) = http1::handshake(stream)
             .await
             .map_err(|failed| Fault::unsent(FaultKind::Unreachable, failed.into()))?;
         tokio::spawn(async move {
             // What goes wrong is told to the request that it goes wrong for.
-            let _ended = connection.await;
+            let _ended = connection.with_upgrades().await;
         });
         Ok(self.pool.lease(sender, Patience::new(self.target.timeout)))
     }
@@ -199,7 +199,8 @@ impl<B: RequestBytes> Client<B> {
     }
 }
 
-async fn send_own<B: RequestBytes>(
+/// Sends a request on a connection of its own.
+pub(super) async fn send_own<B: RequestBytes>(
     mut lease: Lease<RequestBody<B>>,
     fresh: bool,
     parts: Parts,

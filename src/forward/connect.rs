@@ -15,6 +15,9 @@ use super::http2::NoLink;
 use super::target::{Protocol, ServerTarget};
 use super::tls::{TlsError, client_config};
 
+/// After how long a silence the kernel asks whether the other side is still there.
+const KEEP_ALIVE: Duration = Duration::from_mins(1);
+
 /// A stream to an upstream, with TLS or without.
 pub(super) type Stream = <HttpsConnector<HttpConnector> as Service<Uri>>::Response;
 
@@ -22,6 +25,8 @@ pub(super) type Stream = <HttpsConnector<HttpConnector> as Service<Uri>>::Respon
 #[derive(Clone, Debug)]
 pub(super) struct Connector {
     https: HttpsConnector<HttpConnector>,
+    /// The same for HTTP/1.1 alone.
+    http1: HttpsConnector<HttpConnector>,
     uri: Uri,
     most: Duration,
     protocol: Protocol,
@@ -33,6 +38,7 @@ impl Connector {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
+        http.set_keepalive(Some(KEEP_ALIVE));
         let mut tls = if target.scheme == http::uri::Scheme::HTTPS {
             client_config(&target.tls)?
         } else {
@@ -43,6 +49,8 @@ impl Connector {
                 .with_root_certificates(rustls::RootCertStore::empty())
                 .with_no_client_auth()
         };
+        tls.alpn_protocols = protocols(Protocol::Http1);
+        let http1 = HttpsConnector::from((http.clone(), tls.clone()));
         tls.alpn_protocols = protocols(protocol);
         let mut uri = http::uri::Parts::default();
         uri.scheme = Some(target.scheme.clone());
@@ -51,6 +59,7 @@ impl Connector {
         let uri = Uri::from_parts(uri).unwrap_or_default();
         Ok(Self {
             https: HttpsConnector::from((http, tls)),
+            http1,
             uri,
             most: target.connect_timeout,
             protocol,
@@ -64,9 +73,17 @@ impl Connector {
 
     /// A stream, with TLS where the upstream has it.
     pub(super) async fn connect(&self) -> Result<Stream, BoxError> {
-        let mut https = self.https.clone();
-        poll_fn(|cx| https.poll_ready(cx)).await?;
-        https.call(self.uri.clone()).await
+        self.connect_by(self.https.clone()).await
+    }
+
+    /// The same for HTTP/1.1, whatever else the upstream speaks.
+    pub(super) async fn connect_http1(&self) -> Result<Stream, BoxError> {
+        self.connect_by(self.http1.clone()).await
+    }
+
+    async fn connect_by(&self, mut by: HttpsConnector<HttpConnector>) -> Result<Stream, BoxError> {
+        poll_fn(|cx| by.poll_ready(cx)).await?;
+        by.call(self.uri.clone()).await
     }
 
     /// Whether HTTP/2 is to be spoken on a stream; a fault where the upstream

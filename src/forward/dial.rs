@@ -55,6 +55,16 @@ impl Dialer {
             .unwrap_or_else(|elapsed| Err(Fault::unsent(FaultKind::ConnectTimeout, elapsed.into())))
     }
 
+    /// A new connection for HTTP/1.1, whatever else the upstream speaks.
+    pub(super) async fn dial_http1(&self) -> Result<Stream, Fault> {
+        let dialled = timeout(self.connector.most(), self.connector.connect_http1()).await;
+        match dialled {
+            Ok(Ok(stream)) => Ok(stream),
+            Ok(Err(failed)) => Err(Fault::unsent(FaultKind::Unreachable, failed)),
+            Err(elapsed) => Err(Fault::unsent(FaultKind::ConnectTimeout, elapsed.into())),
+        }
+    }
+
     async fn dial_or_share(&self, but: Option<&Arc<Link>>) -> Result<Dialled, Fault> {
         if self.is_http1() {
             return self.open().await;

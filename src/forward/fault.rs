@@ -26,6 +26,8 @@ pub enum FaultKind {
     ConnectTimeout,
     /// A connection came up to something that does not speak HTTP/2.
     Foreign,
+    /// A WebSocket was asked for, which the upstream's protocol can't carry.
+    NoUpgrade,
     /// The connection broke, or what came back was not HTTP.
     Broken,
     /// Nothing came back in time.
@@ -76,13 +78,13 @@ impl FaultKind {
         )
     }
 
-    /// How the metrics call it; the client's own faults count elsewhere.
+    /// How the metrics call it; none where the upstream is not to blame.
     pub const fn metric(self) -> Option<UpstreamError> {
         match self {
             Self::Unreachable | Self::Foreign => Some(UpstreamError::Connect),
             Self::ConnectTimeout | Self::TooSlow => Some(UpstreamError::Timeout),
             Self::Broken => Some(UpstreamError::Broken),
-            Self::ClientLeft | Self::ClientStalled | Self::ClientTooLarge => None,
+            Self::ClientLeft | Self::ClientStalled | Self::ClientTooLarge | Self::NoUpgrade => None,
         }
     }
 }
@@ -94,6 +96,9 @@ impl fmt::Display for Fault {
             FaultKind::ConnectTimeout => "the upstream did not take the connection in time",
             FaultKind::Foreign => {
                 "the upstream does not speak HTTP/2, which its protocol is set to"
+            }
+            FaultKind::NoUpgrade => {
+                "the upstream is spoken to by HTTP/2, which carries no WebSocket"
             }
             FaultKind::Broken => "the upstream broke off or answered nonsense",
             FaultKind::TooSlow => "the upstream did not answer in time",

@@ -152,6 +152,7 @@ pub fn to_client(headers: &mut HeaderMap, version: Version) {
 /// `Host` there is `:authority` here.
 pub(super) fn to_http2(parts: &Parts, target: &ServerTarget) -> Request<()> {
     let mut headers = parts.headers.clone();
+    headers.remove(header::TRANSFER_ENCODING);
     let host = headers.remove(header::HOST);
     let authority = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
     let mut uri = parts.uri.clone().into_parts();

@@ -73,6 +73,12 @@ impl<B: Send + 'static> Pool<B> {
 }
 
 impl<B: Send + 'static> Lease<B> {
+    /// The same, but no other request takes it afterwards.
+    pub(super) fn alone(mut self) -> Self {
+        self.pool = Weak::new();
+        self
+    }
+
     /// The answer has been read: the connection may carry the next request.
     pub(super) fn release(self) {
         if self.sender.is_ready() {

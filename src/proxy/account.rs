@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use http::Response;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::upgrade::OnUpgrade;
 use tracing::info;
 
 use super::app::{Edition, Route};
@@ -34,6 +35,8 @@ pub(super) struct Account {
     pub(super) max_wait: Option<Duration>,
     pub(super) waited: Option<Duration>,
     pub(super) upstream_took: Option<Duration>,
+    /// The client's connection, where it asks for a WebSocket.
+    pub(super) socket: Option<OnUpgrade>,
     outcome: Outcome,
     status: u16,
 }
@@ -54,13 +57,14 @@ impl Account {
             max_wait: None,
             waited: None,
             upstream_took: None,
+            socket: None,
             outcome: Outcome::Left,
             status: 499,
         })
     }
 
     /// Who asks.
-    pub(super) fn peer(&self) -> &Peer {
+    pub(super) fn peer(&self) -> &Arc<Peer> {
         &self.peer
     }
 

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 
 use super::account::Account;
 use super::streams::{Lent, Streams};
-use crate::forward::{AnswerBody, BodyError};
+use crate::forward::{AnswerBody, BodyError, Tunnel};
 
 /// What a client gets of an answer, behind its head.
 #[derive(Debug)]
@@ -29,8 +29,8 @@ enum Way {
 #[derive(Debug)]
 pub(super) struct Answer {
     content: Content,
-    #[expect(dead_code, reason = "it is closed by being dropped")]
-    account: Box<Account>,
+    /// Closed by being dropped; a tunnel has its own.
+    _account: Option<Box<Account>>,
 }
 
 /// Where an answer's bytes come from.
@@ -40,11 +40,28 @@ pub(super) enum Content {
     Whole(Bytes),
     /// From an upstream, as they come.
     Upstream(AnswerBody<Incoming>),
+    /// From an upstream that no longer speaks HTTP, when the head has gone out.
+    Tunnel(Box<Tunnel>),
 }
 
 impl Outgoing {
     pub(super) fn new(content: Content, account: Box<Account>) -> Self {
-        Self(Way::Own(Answer { content, account }))
+        let (content, account) = match content {
+            Content::Tunnel(tunnel) => {
+                // The connection's task ends with HTTP; what follows has its own.
+                account.peer().keep_alive();
+                tokio::spawn(async move {
+                    tunnel.run().await;
+                    drop(account);
+                });
+                (Content::Whole(Bytes::new()), None)
+            }
+            content => (content, Some(account)),
+        };
+        Self(Way::Own(Answer {
+            content,
+            _account: account,
+        }))
     }
 
     /// The same where others share its connection: it is taken back when its
@@ -106,6 +123,7 @@ impl Body for Answer {
             Content::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Content::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Content::Upstream(body) => Pin::new(body).poll_frame(cx),
+            Content::Tunnel(_) => Poll::Ready(None),
         }
     }
 
@@ -113,6 +131,7 @@ impl Body for Answer {
         match &self.content {
             Content::Whole(bytes) => bytes.is_empty(),
             Content::Upstream(body) => body.is_end_stream(),
+            Content::Tunnel(_) => true,
         }
     }
 
@@ -120,6 +139,7 @@ impl Body for Answer {
         match &self.content {
             Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Content::Upstream(body) => body.size_hint(),
+            Content::Tunnel(_) => SizeHint::with_exact(0),
         }
     }
 }

@@ -12,6 +12,7 @@ use super::app::{App, Edition, Upstream, Worker};
 use super::claim::{find, label};
 use super::outgoing::{Content, Outgoing};
 use super::send::send;
+use super::socket::wanted;
 use crate::bucket::{Pass, Places, Unserved};
 use crate::forward::{Fault, ParkedHead};
 use crate::peer::Peer;
@@ -27,7 +28,8 @@ pub fn proxy(
     request: Request<Incoming>,
 ) -> impl Future<Output = Response<Outgoing>> {
     // Outside of the future, which would keep room for the request as it came.
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    let socket = wanted(&mut parts, &body);
     let parts = Box::new(parts);
     async move {
         // With nothing more to read, hyper itself notices a client that leaves.
@@ -35,6 +37,7 @@ pub fn proxy(
         let is_watched = !is_multiplexed && (!body.is_end_stream() || peer.has_more());
         let edition = worker.edition.load_full();
         let mut account = Account::open(&edition, &peer, &parts.headers);
+        account.socket = socket;
         let served = serve(&worker, &edition, parts, body, &mut account);
         let answer = {
             tokio::pin!(served);

@@ -17,6 +17,7 @@ use super::outgoing::Content;
 use crate::bucket::Permit;
 use crate::forward::{
     Client, Fault, FaultKind, Hop, RequestBody, TargetKind, ends_plainly, to_client, to_upstream,
+    to_websocket,
 };
 use crate::key::is_trusted;
 use crate::respond::{Rejection, built_in};
@@ -56,13 +57,24 @@ pub(super) async fn send(
         // Where nothing says how long it is, hyper sends no body with a GET.
         parts.headers.insert(header::TRANSFER_ENCODING, CHUNKED);
     }
+    let socket = account.socket.take();
     let sent = Instant::now();
-    let answer = client.send(*parts, path, body, upload).await;
+    let answer = if socket.is_some() {
+        to_websocket(&mut parts.headers);
+        client.send_upgrade(*parts, path, body, upload).await
+    } else {
+        client.send(*parts, path, body, upload).await
+    };
     let took = sent.elapsed();
     account.upstream_took = Some(took);
     let answer = answer.map_err(|fault| failed(upstream, fault))?;
     let status = answer.status();
     upstream.metrics.answered(status.as_u16(), took);
+    let socket = socket.filter(|_| answer.is_switching());
+    if let Some(socket) = socket {
+        let switched = answer.switch(socket, permit);
+        return Ok(switched.map(|tunnel| Content::Tunnel(Box::new(tunnel))));
+    }
     if status.is_informational() || !ends_plainly(answer.headers()) {
         return Err(failed(
             upstream,

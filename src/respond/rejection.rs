@@ -87,9 +87,10 @@ impl Rejection {
             Self::Refused(refused) => refused.refusal.status,
             Self::Evicted(_) | Self::Draining => StatusCode::SERVICE_UNAVAILABLE,
             Self::Upstream(fault) => match fault.kind {
-                FaultKind::Unreachable | FaultKind::Foreign | FaultKind::Broken => {
-                    StatusCode::BAD_GATEWAY
-                }
+                FaultKind::Unreachable
+                | FaultKind::Foreign
+                | FaultKind::NoUpgrade
+                | FaultKind::Broken => StatusCode::BAD_GATEWAY,
                 FaultKind::ConnectTimeout | FaultKind::TooSlow => StatusCode::GATEWAY_TIMEOUT,
                 FaultKind::ClientLeft => StatusCode::BAD_REQUEST,
                 FaultKind::ClientStalled => StatusCode::REQUEST_TIMEOUT,
@@ -171,6 +172,7 @@ impl Rejection {
                 FaultKind::Unreachable => "destination_unavailable",
                 FaultKind::ConnectTimeout => "connection_timeout",
                 FaultKind::Foreign => "http_protocol_error",
+                FaultKind::NoUpgrade => "http_upgrade_failed",
                 FaultKind::Broken => "connection_terminated",
                 FaultKind::TooSlow => "http_response_timeout",
                 FaultKind::ClientLeft | FaultKind::ClientStalled | FaultKind::ClientTooLarge => {

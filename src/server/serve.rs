@@ -128,7 +128,8 @@ where
         .max_buf_size(house.max_header_bytes)
         .max_header_size(house.max_header_bytes)
         .half_close(false)
-        .serve_connection(stream, service);
+        .serve_connection(stream, service)
+        .with_upgrades();
     tokio::pin!(connection);
     let mut leaves = false;
     let served = poll_fn(|cx| {

@@ -52,3 +52,4 @@ mod tls;
 mod upstream_h2;
 mod upstream_h2_faults;
 mod waits;
+mod websockets;

@@ -18,6 +18,8 @@ pub(super) enum Step {
     Held,
     /// Does nothing until the other side has gone.
     Never,
+    /// Sends back whatever comes, up to its end.
+    Echo,
     Close,
     Reset,
 }
@@ -94,6 +96,10 @@ impl Answer {
 
     pub(crate) fn hold(self) -> Self {
         self.step(Step::Held)
+    }
+
+    pub(crate) fn echo(self) -> Self {
+        self.step(Step::Echo)
     }
 
     pub(crate) fn close(self) -> Self {

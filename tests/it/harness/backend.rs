@@ -297,6 +297,14 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
                     gone = gone(&mut incoming) => return gone,
                 },
                 Step::Never => return gone(&mut incoming).await,
+                Step::Echo => loop {
+                    if incoming.buffer.is_empty() && incoming.fill().await? == 0 {
+                        return Ok(End::Closed);
+                    }
+                    let heard = std::mem::take(&mut incoming.buffer);
+                    incoming.stream.write_all(&heard).await?;
+                    incoming.stream.flush().await?;
+                },
                 Step::Close => return Ok(End::Closed),
                 Step::Reset => return Ok(End::Reset),
             }
