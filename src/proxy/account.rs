@@ -13,7 +13,7 @@ use super::outgoing::{Content, Outgoing};
 use crate::bucket::Claims;
 use crate::metrics::{Outcome, RouteMetrics};
 use crate::peer::Peer;
-use crate::respond::{LimitFields, Rejection};
+use crate::respond::{Dialect, LimitFields, Rejection};
 
 static X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
@@ -37,6 +37,7 @@ pub(super) struct Account {
     pub(super) upstream_took: Option<Duration>,
     /// The client's connection, where it asks for a WebSocket.
     pub(super) socket: Option<OnUpgrade>,
+    dialect: Dialect,
     outcome: Outcome,
     status: u16,
 }
@@ -58,6 +59,7 @@ impl Account {
             waited: None,
             upstream_took: None,
             socket: None,
+            dialect: Dialect::of(headers),
             outcome: Outcome::Left,
             status: 499,
         })
@@ -80,7 +82,8 @@ impl Account {
         } else {
             Outcome::Passed
         };
-        self.close_with(response)
+        let status = response.status().as_u16();
+        self.close_with(status, response)
     }
 
     /// The request is answered by weir: it was not served.
@@ -89,11 +92,18 @@ impl Account {
         if rejection.is_too_large() {
             self.metrics().body_refused();
         }
-        self.close_with(rejection.answer().map(Content::from))
+        // To a client of gRPC it is 200 with another status, and counts as what it is.
+        let status = rejection.status().as_u16();
+        let response = rejection.answer_in(self.dialect);
+        self.close_with(status, response.map(Content::from))
     }
 
-    fn close_with(mut self: Box<Self>, mut response: Response<Content>) -> Response<Outgoing> {
-        self.label(response.status().as_u16(), response.headers_mut());
+    fn close_with(
+        mut self: Box<Self>,
+        status: u16,
+        mut response: Response<Content>,
+    ) -> Response<Outgoing> {
+        self.label(status, response.headers_mut());
         response.map(|content| Outgoing::new(content, self))
     }
 

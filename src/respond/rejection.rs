@@ -130,7 +130,7 @@ impl Rejection {
     }
 
     /// When to come back, where that may help.
-    fn retry_after(&self) -> Option<Duration> {
+    pub(super) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused(refused) => Some(refused.retry_after),
             Self::Evicted(evicted) => Some(evicted.retry_after),

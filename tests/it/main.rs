@@ -15,6 +15,7 @@ mod composed;
 mod dashboards;
 mod endings;
 mod failures;
+mod grpc;
 mod harness;
 mod headers;
 mod health;

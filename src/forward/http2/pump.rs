@@ -124,6 +124,9 @@ async fn send(
     mut bytes: Bytes,
     is_last: bool,
 ) -> Result<(), h2::Error> {
+    if bytes.is_empty() && is_last {
+        return stream.send_data(bytes, true);
+    }
     while !bytes.is_empty() {
         stream.reserve_capacity(bytes.len());
         let room = if stream.capacity() > 0 {
