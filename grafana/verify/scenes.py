@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import json
 import math
+import os
 import re
 import shutil
 import signal
@@ -115,7 +116,7 @@ MEANT_FOR = {
     "Would be refused": "overload",
     "The line": "overload",
     "Waits": "overload",
-    "Gone": "leaving",
+    "Left early": "leaving",
     "In flight, of max_in_flight": "slow",
     "Oldest wait, of a full line's": "slow",
     "502, 504": "down",
@@ -143,6 +144,10 @@ MUST_CALL = {
     "crowd": {"WeirConnectionsRefused"},
     "one gone": {"WeirDown"},
 }
+
+
+# What is looked at should be weir, not a busy machine.
+FIRST = ["nice", "-n", "-10"] if os.geteuid() == 0 else []
 
 
 def free_port():
@@ -263,7 +268,7 @@ def values(result):
 def weir(binary, where, number, **ports):
     config = where / f"weir-{number}.toml"
     config.write_text(CONFIG.format(**ports))
-    return subprocess.Popen([binary, "serve", "-c", config], stdout=open(where / f"weir-{number}.log", "w"),
+    return subprocess.Popen([*FIRST, binary, "serve", "-c", config], stdout=open(where / f"weir-{number}.log", "w"),
                             stderr=subprocess.STDOUT)
 
 
@@ -284,7 +289,7 @@ async def call(port, method, path):
 async def play(options, where, children):
     redis_port = free_port()
     start_redis = lambda: subprocess.Popen(
-        ["redis-server", "--port", str(redis_port), "--save", "", "--bind", "127.0.0.1", "--daemonize", "no"],
+        [*FIRST, "redis-server", "--port", str(redis_port), "--save", "", "--bind", "127.0.0.1", "--daemonize", "no"],
         stdout=subprocess.DEVNULL)
     children.append(redis := start_redis())
     reports, payments = Backend(), Backend()
@@ -339,11 +344,11 @@ async def play(options, where, children):
     await asyncio.sleep(2)
     config.write_text(good)
     instances[0].send_signal(signal.SIGHUP)
-    # A third instance that looks elsewhere would do; to be cut off is quicker: weir-2 alone starts anew, on its own prefix.
+    # weir-2 starts anew with another prefix: the two no longer see each other.
     instances[1].send_signal(signal.SIGTERM)
     instances[1].wait()
     config.write_text(good.replace("kind = \"redis\"", "kind = \"redis\"\nprefix = \"other\""))
-    instances[1] = subprocess.Popen([options.weir, "serve", "-c", config], stdout=open(where / "weir-2b.log", "w"),
+    instances[1] = subprocess.Popen([*FIRST, options.weir, "serve", "-c", config], stdout=open(where / "weir-2b.log", "w"),
                                     stderr=subprocess.STDOUT)
     children.append(instances[1])
     await scene("apart", 15)
@@ -355,8 +360,7 @@ async def play(options, where, children):
             pass
         if len(crowd) % 50 == 0:
             await asyncio.sleep(0.2)
-    late = asyncio.create_task(scene("crowd", 10))
-    await late
+    await scene("crowd", 10)
     for _, writer in crowd:
         writer.close()
     instances[1].send_signal(signal.SIGKILL)

@@ -5,8 +5,9 @@ mod query;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::harness::{Backend, Redis, Weir, upstream};
 use page::{Page, pages};
@@ -51,8 +52,8 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("grafana")
 }
 
-/// All metrics of a weir that has everything, each with its labels.
-async fn exported() -> BTreeMap<String, Labels> {
+/// The page of a weir that has everything.
+async fn everything() -> String {
     let (redis, backend) = (Redis::start().await, Backend::start());
     let weir = Weir::start(&format!(
         "[store]\nkind = \"redis\"\nurl = \"{}\"\n\
@@ -62,9 +63,18 @@ async fn exported() -> BTreeMap<String, Labels> {
     ))
     .await;
     assert_eq!(weir.get("/").await.status, 200);
+    weir.page("/metrics").await.text().to_owned()
+}
+
+/// All metrics, each with its labels.
+async fn exported() -> BTreeMap<String, Labels> {
+    let page = everything().await;
     let mut all = BTreeMap::<String, Labels>::new();
-    for series in weir.metrics().await.names() {
-        let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+    let samples = page
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    for series in samples.filter_map(|line| line.rsplit_once(' ')) {
+        let (name, labels) = series.0.split_once('{').unwrap_or((series.0, ""));
         let labels = labels.split("\",").filter_map(|it| it.split_once("=\""));
         let entry = all.entry(name.to_owned()).or_default();
         entry.extend(labels.map(|(label, _)| label.to_owned()));
@@ -231,11 +241,23 @@ fn an_alert_leads_to_what_to_do_and_where_to_look() {
 
 /// Runs Debian's promtool, which `tests/run` installs with Prometheus.
 fn promtool(what: &[&str]) {
-    let output = Command::new("promtool")
+    promtool_reads(what, "");
+}
+
+/// The same, with something to read.
+fn promtool_reads(what: &[&str], text: &str) {
+    let mut child = Command::new("promtool")
         .args(what)
         .current_dir(folder().join("prometheus"))
-        .output()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .expect("promtool, of Debian's package prometheus");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(text.as_bytes()).expect("a reader");
+    drop(stdin);
+    let output = child.wait_with_output().expect("an end");
     assert!(
         output.status.success(),
         "promtool {}\n{}{}",
@@ -249,6 +271,11 @@ fn promtool(what: &[&str]) {
 fn prometheus_takes_the_rules_and_the_config() {
     promtool(&["check", "rules", "weir.rules.yml"]);
     promtool(&["check", "config", "prometheus.yml"]);
+}
+
+#[tokio::test]
+async fn every_metric_has_a_help_and_a_name_as_prometheus_wants_it() {
+    promtool_reads(&["check", "metrics"], &everything().await);
 }
 
 #[test]

@@ -43,19 +43,23 @@ pub(super) fn pages(folder: &Path) -> Vec<Page> {
     pages
 }
 
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
+/// The text at a path, empty where there is none.
+fn text(json: &Value, path: &str) -> String {
+    let text = json.pointer(path).and_then(Value::as_str);
+    text.unwrap_or_default().to_owned()
 }
 
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
+fn list<'a>(json: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    let list = json.pointer(path).and_then(Value::as_array);
+    list.into_iter().flatten()
 }
 
 impl Page {
     fn new(json: &Value) -> Self {
-        let variables = || list(&json["templating"]["list"]);
+        let variables = || list(json, "/templating/list");
         let lookups = variables()
-            .filter_map(|it| it["query"]["query"].as_str())
+            .map(|it| text(it, "/query/query"))
+            .filter(|query| !query.is_empty())
             .map(|query| {
                 // label_values(SELECTOR, LABEL) is Grafana's, not PromQL.
                 let inside = query.strip_prefix("label_values(").expect("a lookup");
@@ -65,13 +69,13 @@ impl Page {
                     &format!("{{{{{}}}}}", label.trim_end_matches(')')),
                 )
             });
-        let notes = list(&json["annotations"]["list"])
-            .map(|it| Query::new(&text(&it["expr"]), &text(&it["textFormat"])));
-        let panels = list(&json["panels"]).filter(|it| it["type"] != "row");
+        let notes = list(json, "/annotations/list")
+            .map(|it| Query::new(&text(it, "/expr"), &text(it, "/textFormat")));
+        let panels = list(json, "/panels").filter(|it| text(it, "/type") != "row");
         Self {
-            uid: text(&json["uid"]),
+            uid: text(json, "/uid"),
             panels: panels.map(Panel::new).collect(),
-            variables: variables().map(|it| text(&it["name"])).collect(),
+            variables: variables().map(|it| text(it, "/name")).collect(),
             others: lookups.chain(notes).collect(),
         }
     }
@@ -87,28 +91,27 @@ impl Page {
 
 impl Panel {
     fn new(json: &Value) -> Self {
-        let defaults = &json["fieldConfig"]["defaults"];
-        let overrides = list(&json["fieldConfig"]["overrides"])
-            .flat_map(|it| list(&it["properties"]))
-            .filter(|it| it["id"] == "thresholds")
-            .map(|it| &it["value"]);
-        let steps = [&defaults["thresholds"]]
-            .into_iter()
-            .chain(overrides)
-            .flat_map(|it| list(&it["steps"]))
-            .filter_map(|it| it["value"].as_f64());
-        let alerts = list(&json["links"])
-            .filter_map(|it| it["title"].as_str()?.strip_prefix("What to do: "))
-            .map(str::to_owned);
+        let steps_of = |json, path| {
+            list(json, path).filter_map(|it| it.pointer("/value").and_then(Value::as_f64))
+        };
+        let overridden = list(json, "/fieldConfig/overrides")
+            .flat_map(|it| list(it, "/properties"))
+            .filter(|it| text(it, "/id") == "thresholds")
+            .flat_map(|it| steps_of(it, "/value/steps"));
+        let steps = steps_of(json, "/fieldConfig/defaults/thresholds/steps");
+        let alerts = list(json, "/links").filter_map(|it| {
+            let title = text(it, "/title");
+            title.strip_prefix("What to do: ").map(str::to_owned)
+        });
         Self {
-            title: text(&json["title"]),
-            description: text(&json["description"]),
-            unit: text(&defaults["unit"]),
-            queries: list(&json["targets"])
-                .map(|it| Query::new(&text(&it["expr"]), &text(&it["legendFormat"])))
+            title: text(json, "/title"),
+            description: text(json, "/description"),
+            unit: text(json, "/fieldConfig/defaults/unit"),
+            queries: list(json, "/targets")
+                .map(|it| Query::new(&text(it, "/expr"), &text(it, "/legendFormat")))
                 .collect(),
             alerts: alerts.collect(),
-            steps: steps.collect(),
+            steps: steps.chain(overridden).collect(),
         }
     }
 }

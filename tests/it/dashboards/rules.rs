@@ -4,9 +4,29 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use promql_parser::parser::Expr;
-use serde_yaml_ng::Value;
+use serde::Deserialize;
 
 use super::query::Query;
+
+/// The file.
+#[derive(Deserialize)]
+struct File {
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    rules: Vec<Rule>,
+}
+
+#[derive(Deserialize)]
+struct Rule {
+    record: Option<String>,
+    alert: Option<String>,
+    expr: String,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
 
 /// All rules of the file.
 pub(super) struct Rules {
@@ -25,28 +45,22 @@ pub(super) struct Alert {
 impl Rules {
     pub(super) fn read(folder: &Path) -> Self {
         let text = std::fs::read_to_string(folder.join("prometheus/weir.rules.yml"));
-        let file: Value = serde_yaml_ng::from_str(&text.expect("rules")).expect("YAML");
-        let groups = file["groups"].as_sequence().expect("groups");
-        let rules = groups.iter().flat_map(|group| {
-            let rules = group["rules"].as_sequence();
-            rules.expect("rules of a group")
-        });
+        let file: File = serde_yaml_ng::from_str(&text.expect("rules")).expect("rules");
         let mut read = Self {
             records: Vec::new(),
             alerts: Vec::new(),
         };
-        for rule in rules {
-            let query = Query::new(rule["expr"].as_str().expect("an expression"), "");
-            if let Some(name) = rule["record"].as_str() {
-                read.records.push((name.to_owned(), query));
-                continue;
+        for rule in file.groups.into_iter().flat_map(|group| group.rules) {
+            let query = Query::new(&rule.expr, "");
+            if let Some(name) = rule.record {
+                read.records.push((name, query));
+            } else {
+                read.alerts.push(Alert {
+                    name: rule.alert.expect("a name"),
+                    query,
+                    notes: rule.annotations,
+                });
             }
-            let notes = serde_yaml_ng::from_value(rule["annotations"].clone());
-            read.alerts.push(Alert {
-                name: rule["alert"].as_str().expect("a name").to_owned(),
-                query,
-                notes: notes.expect("annotations"),
-            });
         }
         read
     }
