@@ -483,8 +483,10 @@ ONE_UPSTREAM = [
     "What clients got, by route",
     [(12, 9, lines("Time to the whole answer", "s", "From a request's head to the end of its answer, waits included: one in a hundred took longer.",
                    quantiles("weir_request_seconds", ALL, "route", [0.99]))),
-     (12, 9, lines("Answers, by route and class", "reqps", "Of all upstreams, and weir's own.",
-                   [q(f"sum by (route, code) ({rate('weir_request_seconds_count', ALL)}) > 0", "{{route}} {{code}}")],
+     (12, 9, lines("Answers, by route and class", "reqps",
+                   "Of all upstreams, and weir's own; among those the ones whose request had too large a body.",
+                   [q(f"sum by (route, code) ({rate('weir_request_seconds_count', ALL)}) > 0", "{{route}} {{code}}"),
+                    q(f"sum by (route) ({rate('weir_bodies_refused_total', ALL)})", "{{route}} body too large")],
                    stacked=True))],
 ]
 
