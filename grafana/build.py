@@ -400,8 +400,12 @@ OVERVIEW = [
      (6, 7, lines("Connections refused", "short", "In the last moments: max_connections were open.",
                   [q(f"sum by (instance, listener) (increase(weir_connections_refused_total{{{ALL}}}{RATE}))", "{{instance}} {{listener}}")],
                   ["WeirConnectionsRefused"])),
-     (6, 7, lines("Connections timed out", "short", "A second: closed because the client made no progress.",
-                  [q(f"sum by (instance, listener) ({rate('weir_connections_timed_out_total', ALL)})", "{{instance}} {{listener}}")]))],
+     (6, 7, lines("Connections lost", "short",
+                  "A second. Timed out: the client made no progress, on the whole connection or in one HTTP/2 stream. "
+                  "Else what was wrong with what it sent.",
+                  [q(f"sum by (listener) ({rate('weir_connections_timed_out_total', ALL)})", "{{listener}} timed out"),
+                   q(f"sum({rate('weir_streams_timed_out_total', ALL)})", "streams timed out"),
+                   q(f"sum by (listener, kind) ({rate('weir_connections_failed_total', ALL)})", "{{listener}} {{kind}}")]))],
 ]
 
 ONE_LIMIT = [
