@@ -6,6 +6,7 @@ mod admin_pauses;
 mod announced;
 mod answering;
 mod any_bytes;
+mod attacks;
 mod bodies;
 mod bounds;
 mod cli;
