@@ -3,6 +3,7 @@
 pub mod check;
 mod demo;
 mod log;
+mod remote;
 mod serve;
 
 use std::io::Write as _;
@@ -28,6 +29,17 @@ enum Command {
     Serve(ConfigFile),
     /// Say what a config file comes to, or all that is wrong with it.
     Check(ConfigFile),
+    /// Say how a running instance stands.
+    Status(remote::Instance),
+    /// Let nobody of a limit go for a while, or nobody of one key; those who wait keep
+    /// their places.
+    Pause(remote::Pause),
+    /// End a pause.
+    Resume(remote::Line),
+    /// Send away those who wait in a limit, or under one key.
+    Purge(remote::Line),
+    /// Let a running instance read its config anew.
+    Reload(remote::Instance),
     /// Show a burst turn into an even stream: upstream, weir and clients in one process.
     Demo,
 }
@@ -57,6 +69,11 @@ pub fn main() -> ExitCode {
                 })
                 .map_err(Into::into)
         }
+        Command::Status(instance) => remote::status(&instance),
+        Command::Pause(pause) => remote::pause(&pause),
+        Command::Resume(line) => remote::resume(&line),
+        Command::Purge(line) => remote::purge(&line),
+        Command::Reload(instance) => remote::reload(&instance),
         Command::Demo => demo::demo(),
     };
     done.unwrap_or_else(|error: anyhow::Error| {

@@ -54,7 +54,7 @@ pub(super) struct For {
     #[param(
         rename = "for",
         default = "1h",
-        pattern = r"^[0-9]+(\.[0-9]+)?(us|ms|s|m|h|d)$"
+        pattern = r"^([1-9][0-9]{0,5}s|[1-9][0-9]{0,3}m|[1-6]?[0-9]?[1-9]h|([1-9]|[12][0-9]|30)d)$"
     )]
     span: Option<String>,
 }

@@ -30,6 +30,7 @@ mod passing;
 mod rates;
 mod refusals;
 mod reloads;
+mod remote;
 mod secrets;
 mod sending;
 mod series;
