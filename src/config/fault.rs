@@ -14,7 +14,7 @@ pub struct Fault {
 }
 
 /// All that is wrong with a file, by line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Faults {
     file: PathBuf,
     all: Vec<Fault>,
@@ -110,6 +110,13 @@ impl Faults {
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.lines().collect::<Vec<_>>().join("\n"))
+    }
+}
+
+impl fmt::Debug for Faults {
+    /// Without the files: a variable may be a part of their names.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.all).finish()
     }
 }
 

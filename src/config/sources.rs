@@ -49,7 +49,9 @@ impl Sources {
     pub(super) fn changes(&self, new: &Self) -> Vec<String> {
         let keys = differing(&self.keys, &new.keys).cloned();
         let named = differing(&self.named, &new.named);
-        let files = named.map(|path| path.display().to_string());
+        // No more of it: a variable may be a part of the path.
+        let name = |path: &PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
+        let files = named.filter_map(name);
         let mut changes: Vec<String> = keys.collect();
         changes.extend(files);
         changes
