@@ -17,7 +17,7 @@ fn token(name: &str) -> Option<String> {
     let known = ["PAYMENTS_API_TOKEN", "REDIS_PASSWORD", "WEIR_KEY_SECRET"];
     let token = || Some("t0ken".to_owned());
     match name {
-        "WEIR_ADMIN_TOKEN" => Some("a t0ken that nobody guesses".to_owned()),
+        "WEIR_ADMIN_TOKEN" => Some("a-t0ken-that-nobody-guesses".to_owned()),
         "WEIR_REDIS_URL" => Some("redis://redis:6379/0".to_owned()),
         _ => known.contains(&name).then(token).flatten(),
     }

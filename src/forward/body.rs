@@ -128,17 +128,13 @@ impl<B> RequestBody<B> {
     ) -> Result<Frame<Bytes>, BodyError> {
         let frame = frame?;
         let length = frame.data_ref().map_or(0, Bytes::len);
-        match self.left.checked_sub(length as u64) {
-            Some(left) => {
-                self.left = left;
-                Ok(frame)
-            }
-            None => {
-                self.tell(|upload| upload.ended.store(TOO_LARGE, Ordering::Relaxed));
-                self.kept = None;
-                Err(BodyError::TooLarge)
-            }
+        if let Some(left) = self.left.checked_sub(length as u64) {
+            self.left = left;
+            return Ok(frame);
         }
+        self.tell(|upload| upload.ended.store(TOO_LARGE, Ordering::Relaxed));
+        self.kept = None;
+        Err(BodyError::TooLarge)
     }
 
     fn tell(&self, what: impl FnOnce(&Upload)) {

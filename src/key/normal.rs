@@ -1,8 +1,8 @@
 //! In which one form do routes and keys see a host and a path?
 //!
 //! A path keeps its segments. Escapes of characters that need none are undone,
-//! the hex digits of all others are upper case; `%2F` stays apart from `/`. A
-//! host is lower case, without port and without the root's dot.
+//! the hex digits of all others are upper case; `%2F` stays apart from `/`. A `%`
+//! that begins no escape is `%25`. A host is lower case, without port and without the root's dot.
 
 use std::borrow::Cow;
 
@@ -80,8 +80,9 @@ fn unescape(raw: &str) -> String {
                 path.extend(['%', hex_digit(byte >> 4), hex_digit(byte & 15)]);
                 rest = after.get(2..).unwrap_or_default();
             }
+            // Else what follows could make an escape of it.
             None => {
-                path.push('%');
+                path.push_str("%25");
                 rest = after;
             }
         }
@@ -114,8 +115,9 @@ mod tests {
             ("/%61/%7eb", "/a/~b"),
             ("/a%2fb", "/a%2Fb"),
             ("/a//b", "/a//b"),
-            ("/100%", "/100%"),
-            ("/%zz%4", "/%zz%4"),
+            ("/100%", "/100%25"),
+            ("/%zz%4", "/%25zz%254"),
+            ("/%2%30", "/%2520"),
             ("/a%25b", "/a%25b"),
             ("/%2525", "/%2525"),
             ("/...", "/..."),

@@ -80,9 +80,9 @@ type Outcome = Result<Reloaded, Vec<String>>;
 const WISHES: usize = 16;
 
 /// Runs an instance until it is ordered to stop. `read` reads its config anew, which
-/// is done on order, when asked for by the API, and when a file of it has changed. `began` learns the addresses
-/// of the listener and of the admin listener. Requests are served on threads of
-/// their own; the runtime of the caller does the rest.
+/// is done on order, when asked for by the API, and when a file of it has changed.
+/// `began` learns the addresses of the listener and of the admin listener. Requests
+/// are served on threads of their own; the runtime of the caller does the rest.
 pub async fn run(
     config: &Config,
     read: impl Fn() -> Result<Config, Faults>,
@@ -100,7 +100,7 @@ pub async fn run(
     let metrics = Arc::clone(&instance.estate.metrics);
     let connections = Connections::new(config.server.max_connections, metrics.connections());
     let (_open, never) = watch::channel(false);
-    let (wish, mut wishes) = mpsc::channel(WISHES);
+    let (wish, wishes) = mpsc::channel(WISHES);
     let doors = Arc::new(ArcSwap::from_pointee(doors(config)));
     let pages = admin_router(Admin::new(
         Arc::clone(&instance.app),
@@ -150,32 +150,7 @@ pub async fn run(
     tokio::spawn(sweep(Arc::clone(&instance.app)));
     instance.probe();
     began(addresses.0, addresses.1);
-    let mut present = config.clone();
-    let mut watch = Watch::new(present.files());
-    loop {
-        let wish = tokio::select! {
-            ordered = order() => match ordered {
-                Order::Stop => break,
-                Order::Reload => None,
-            },
-            () = watch.changed() => None,
-            Some(wish) = wishes.recv() => Some(wish),
-        };
-        let read = read();
-        watch = Watch::new(
-            read.as_ref()
-                .map_or_else(|faults| faults.files().clone(), Config::files),
-        );
-        let outcome = reload(&instance, config, &mut present, read);
-        if outcome.is_ok() {
-            doors.store(Arc::new(self::doors(&present)));
-        }
-        if let Some(ReloadWish { tell }) = wish {
-            // Whoever asked may have left.
-            let _gone = tell.send(outcome);
-        }
-    }
-    drop(wishes);
+    reload_until_stopped(&instance, config, read, &mut order, wishes, &doors).await;
     info!(
         waiting = instance.estate.crowd.waiting(),
         connections = connections.count(),
@@ -195,6 +170,42 @@ pub async fn run(
     instance.part().await;
     info!("ended");
     Ok(ended)
+}
+
+/// Serves by each config that is asked for, until the order to stop.
+async fn reload_until_stopped(
+    instance: &Instance,
+    config: &Config,
+    read: impl Fn() -> Result<Config, Faults>,
+    order: &mut impl AsyncFnMut() -> Order,
+    mut wishes: mpsc::Receiver<ReloadWish>,
+    doors: &ArcSwap<Doors>,
+) {
+    let mut present = config.clone();
+    let mut watch = Watch::new(present.files());
+    loop {
+        let wish = tokio::select! {
+            ordered = order() => match ordered {
+                Order::Stop => return,
+                Order::Reload => None,
+            },
+            () = watch.changed() => None,
+            Some(wish) = wishes.recv() => Some(wish),
+        };
+        let read = read();
+        watch = Watch::new(
+            read.as_ref()
+                .map_or_else(|faults| faults.files().clone(), Config::files),
+        );
+        let outcome = reload(instance, config, &mut present, read);
+        if outcome.is_ok() {
+            doors.store(Arc::new(self::doors(&present)));
+        }
+        if let Some(ReloadWish { tell }) = wish {
+            // Whoever asked may have left.
+            let _gone = tell.send(outcome);
+        }
+    }
 }
 
 /// Serves by the config that was read; where there is none, by the present one.

@@ -82,7 +82,7 @@ async fn a_listener_that_takes_no_changes_refuses_them() {
     }
     weir.rewrite("admin_read_only = true", "admin_token = \"new\"");
     weir.signal(rustix::process::Signal::HUP);
-    weir.shows("weir_config_reloads_total{result=\"success\"}", 1.0)
+    weir.reaches("weir_config_reloads_total{result=\"success\"}", 1.0)
         .await;
     let new = [("Authorization", "Bearer new")];
     assert_eq!(status(&weir, &own, "POST", PAUSE, &new).await, 200);

@@ -66,7 +66,7 @@ async fn a_reload_shows_the_new_certificate_and_keeps_open_connections() {
     // Half of it is a fault: the old one stays.
     weir.write("weir.pem", &next.chain);
     weir.signal(Signal::HUP);
-    weir.shows("weir_config_reloads_total{result=\"failure\"}", 1.0)
+    weir.reaches("weir_config_reloads_total{result=\"failure\"}", 1.0)
         .await;
     over_tls(&old, weir.listen(), &[])
         .await
@@ -74,7 +74,7 @@ async fn a_reload_shows_the_new_certificate_and_keeps_open_connections() {
 
     weir.write("weir.key", &next.key);
     weir.signal(Signal::HUP);
-    weir.shows("weir_config_reloads_total{result=\"success\"}", 1.0)
+    weir.reaches("weir_config_reloads_total{result=\"success\"}", 1.0)
         .await;
     over_tls(&new, weir.listen(), &[])
         .await

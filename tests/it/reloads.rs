@@ -24,7 +24,7 @@ async fn those_who_wait_drain_at_the_new_rate_and_no_newcomer_overtakes_them() {
     weir.rewrite("rate = \"1r/s\"", "rate = \"20r/s\"");
     let begun = Instant::now();
     weir.signal(Signal::HUP);
-    weir.shows(RELOADED, 1.0).await;
+    weir.reaches(RELOADED, 1.0).await;
     all[4].send(Request::get("/4").bytes()).await;
     let responses = responses(all).await;
     assert!(responses.iter().all(|response| response.status == 200));
@@ -46,7 +46,7 @@ async fn a_slower_rate_keeps_places_and_debt() {
     }
     weir.rewrite("rate = \"100r/s\"", "rate = \"40r/s\"");
     weir.signal(Signal::HUP);
-    weir.shows(RELOADED, 1.0).await;
+    weir.reaches(RELOADED, 1.0).await;
     let reloaded = Instant::now();
     let responses = responses(all).await;
     assert!(
@@ -85,7 +85,7 @@ const FAST: &str = "rate = \"1000r/s\"\nburst = 9";
 
 /// The rate that a weir has in use, once it has reloaded so often.
 async fn rate_after(weir: &Weir, reloads: f64) -> f64 {
-    weir.shows(RELOADED, reloads).await;
+    weir.reaches(RELOADED, reloads).await;
     weir.metric("weir_rate{limit=\"main\"}").await
 }
 
@@ -164,7 +164,7 @@ async fn a_certificate_that_changes_is_a_change_of_the_config() {
     let weir = Weir::beside(&[("ca.pem", &Authority::new().pem)], "", &config).await;
     let ca = weir.config().with_file_name("ca.pem");
     std::fs::write(&ca, Authority::new().pem).expect("a certificate");
-    weir.shows(RELOADED, 1.0).await;
+    weir.reaches(RELOADED, 1.0).await;
     let log = weir.log().join("\n");
     assert!(
         log.contains("config reloaded") && log.contains("ca.pem"),

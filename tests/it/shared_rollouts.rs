@@ -82,7 +82,7 @@ async fn a_slower_rate_keeps_places_and_debts() {
         weir.signal(Signal::HUP);
     }
     for weir in &weirs {
-        weir.shows("weir_config_reloads_total{result=\"success\"}", 1.0)
+        weir.reaches("weir_config_reloads_total{result=\"success\"}", 1.0)
             .await;
     }
     let changed = Instant::now();

@@ -212,6 +212,17 @@ impl Weir {
         .await;
     }
 
+    /// Waits until a counter has come as far: it may have gone on.
+    pub(crate) async fn reaches(&self, series: &str, wanted: f64) {
+        until(series, async || {
+            let value = self.metric(series).await;
+            (value >= wanted)
+                .then_some(())
+                .ok_or_else(|| format!("{value}, not {wanted}"))
+        })
+        .await;
+    }
+
     /// Waits until so many wait in the limit `main`.
     pub(crate) async fn has_waiting(&self, count: u32) {
         self.shows("weir_waiting{limit=\"main\"}", f64::from(count))
