@@ -50,8 +50,8 @@ async fn others_go_on(weir: &Weir, attack: impl Future<Output = ()>) -> u64 {
         took.len()
     );
     assert!(
-        median < ms(1_000) && worst < ms(10_000),
-        "others took {median:?}, at most {worst:?}"
+        median < ms(1_000) && slow < ms(8_000),
+        "others took {median:?}, some {slow:?}"
     );
     most - before
 }
