@@ -31,6 +31,8 @@ enum Command {
     Check(ConfigFile),
     /// Say how a running instance stands.
     Status(remote::Instance),
+    /// Draw how a running instance stands, once a second.
+    Top(remote::Top),
     /// Let nobody of a limit go for a while, or nobody of one key; those who wait keep
     /// their places.
     Pause(remote::Pause),
@@ -70,6 +72,7 @@ pub fn main() -> ExitCode {
                 .map_err(Into::into)
         }
         Command::Status(instance) => remote::status(&instance),
+        Command::Top(top) => remote::top(&top),
         Command::Pause(pause) => remote::pause(&pause),
         Command::Resume(line) => remote::resume(&line),
         Command::Purge(line) => remote::purge(&line),

@@ -1,21 +1,21 @@
 //! How does the command line speak to a running instance?
 
+mod link;
 mod say;
+mod top;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::{Method, StatusCode};
+use reqwest::Method;
 use serde_json::Value;
 
-use crate::config::load;
+use link::Link;
 
-/// How long an instance may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::config::load;
 
 /// Where the instance is, and by which right it is steered.
 #[derive(Args, Debug)]
@@ -52,6 +52,21 @@ pub(super) struct Pause {
     span: String,
 }
 
+/// Which instance to watch.
+#[derive(Args, Debug)]
+pub(super) struct Top {
+    #[command(flatten)]
+    instance: Instance,
+    /// End after so many pictures, one a second.
+    #[arg(short = 'n', long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    pictures: Option<u32>,
+}
+
+/// Draws how an instance stands, once a second.
+pub(super) fn top(top: &Top) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(top::top(&top.instance, top.pictures))
+}
+
 /// Says how an instance stands.
 pub(super) fn status(instance: &Instance) -> anyhow::Result<ExitCode> {
     say::status(&instance.ask(Method::GET, "/api/status")?)
@@ -83,6 +98,11 @@ pub(super) fn reload(instance: &Instance) -> anyhow::Result<ExitCode> {
     say::reloaded(&instance.ask(Method::POST, "/api/reload")?)
 }
 
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    Ok(builder.enable_all().build()?)
+}
+
 impl Line {
     fn path(&self, what: &str) -> String {
         let encoded = |text| utf8_percent_encode(text, NON_ALPHANUMERIC);
@@ -97,31 +117,13 @@ impl Line {
 impl Instance {
     /// What the instance answers.
     fn ask(&self, method: Method, path: &str) -> anyhow::Result<Value> {
+        let link = self.link()?;
+        runtime()?.block_on(link.ask(method, path))
+    }
+
+    fn link(&self) -> anyhow::Result<Link> {
         let (admin, token) = self.found()?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        runtime.block_on(async {
-            let client = reqwest::Client::builder()
-                .no_proxy()
-                .timeout(PATIENCE)
-                .build()?;
-            let mut request = client.request(method, format!("{admin}{path}"));
-            if let Some(token) = token {
-                request = request.bearer_auth(token);
-            }
-            let answer = request
-                .send()
-                .await
-                .with_context(|| format!("no instance answers at {admin}"))?;
-            let status = answer.status();
-            let text = answer.text().await?;
-            let said: Value = serde_json::from_str(&text).unwrap_or_default();
-            if status.is_success() {
-                return Ok(said);
-            }
-            refused(status, &said)
-        })
+        Link::new(admin, token)
     }
 
     /// Where the admin listener is, and the token for it.
@@ -143,15 +145,4 @@ impl Instance {
             .or_else(|| configured.map(|token| token.reveal().to_owned()));
         Ok((format!("http://{admin}"), token))
     }
-}
-
-fn refused(status: StatusCode, said: &Value) -> anyhow::Result<Value> {
-    let text = |name: &str| said.get(name).and_then(Value::as_str);
-    let mut why = text("detail").unwrap_or(status.as_str()).to_owned();
-    let faults = said.get("faults").and_then(Value::as_array);
-    for fault in faults.into_iter().flatten().filter_map(Value::as_str) {
-        why.push('\n');
-        why.push_str(fault);
-    }
-    bail!(why)
 }

@@ -25,6 +25,13 @@ async fn a_limit_is_paused_resumed_and_purged_by_command() {
     let status = says(&["status"]);
     let row = status.lines().find(|line| line.starts_with("main"));
     assert!(row.is_some_and(|row| row.contains("1r/m")), "{status}");
+    let two = says(&["top", "-n", "2"]);
+    let pictures = two.matches("\nlimit ").count();
+    assert_eq!(pictures, 2, "{two}");
+    assert!(
+        two.contains("admitted/s") && two.contains("refused/s"),
+        "{two}"
+    );
     let purged = says(&["purge", "main", "a b"]);
     assert!(purged.contains("1 who waited"), "{purged}");
     assert_eq!(held.response().await.status, 503);

@@ -9,8 +9,21 @@ use serde_json::Value;
 
 use crate::units::Human;
 
+/// An earlier status, for what went on since.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Since<'a> {
+    pub(super) status: &'a Value,
+    pub(super) span: Duration,
+}
+
 /// How an instance stands.
 pub(super) fn status(status: &Value) -> anyhow::Result<ExitCode> {
+    write(&overview(status, None))
+}
+
+/// The same as text; what is counted is told by the second where there is an earlier
+/// status.
+pub(super) fn overview(status: &Value, since: Option<Since<'_>>) -> String {
     let store = &status["store"];
     let mut text = format!(
         "weir {}: {}, up {}, {} waiting; store {} {}, {} instances\n",
@@ -22,7 +35,12 @@ pub(super) fn status(status: &Value) -> anyhow::Result<ExitCode> {
         shown(&store["state"]),
         shown(&store["instances"]),
     );
+    let each = |name: &str| match since {
+        None => name.to_owned(),
+        Some(_) => format!("{name}/s"),
+    };
     let limits = rows(&status["limits"], |limit| {
+        let count = |what| counted("limits", limit, what, since);
         [
             shown(&limit["name"]),
             shown(&limit["rate"]),
@@ -30,35 +48,38 @@ pub(super) fn status(status: &Value) -> anyhow::Result<ExitCode> {
             shown(&limit["waiting"]),
             shown(&limit["line_length"]),
             span(&limit["oldest_wait_seconds"]),
-            shown(&limit["admitted"]),
-            sum(&limit["refused"]),
+            count("admitted"),
+            count("refused"),
             paused(limit),
         ]
     });
+    let (admitted, refused) = (each("admitted"), each("refused"));
     let heads = [
-        "limit", "rate", "burst", "waiting", "longest", "oldest", "admitted", "refused", "paused",
+        "limit", "rate", "burst", "waiting", "longest", "oldest", &admitted, &refused, "paused",
     ];
     table(&mut text, heads, limits);
     let upstreams = rows(&status["upstreams"], |upstream| {
+        let count = |what| counted("upstreams", upstream, what, since);
         [
             shown(&upstream["name"]),
             shown(&upstream["target"]),
             shown(&upstream["state"]),
             shown(&upstream["in_flight"]),
-            sum(&upstream["answers"]),
-            sum(&upstream["errors"]),
+            count("answers"),
+            count("errors"),
         ]
     });
+    let (answers, errors) = (each("answers"), each("errors"));
     let heads = [
         "upstream",
         "target",
         "state",
         "in flight",
-        "answers",
-        "errors",
+        &answers,
+        &errors,
     ];
     table(&mut text, heads, upstreams);
-    write(&text)
+    text
 }
 
 /// What is paused from now on.
@@ -129,10 +150,29 @@ fn shown(value: &Value) -> String {
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn sum(counts: &Value) -> String {
-    let counts = counts.as_object().into_iter().flat_map(|map| map.values());
-    let total: u64 = counts.filter_map(Value::as_u64).sum();
-    total.to_string()
+/// A count of one of `list`: all of it, or how much a second since then.
+fn counted(list: &str, one: &Value, what: &str, since: Option<Since<'_>>) -> String {
+    let now = total(&one[what]);
+    let Some(since) = since else {
+        return now.to_string();
+    };
+    let same = |other: &&Value| other["name"] == one["name"];
+    let earlier = since.status[list].as_array().into_iter().flatten();
+    // Counts begin anew where the instance does.
+    let before = earlier
+        .clone()
+        .find(same)
+        .map_or(0, |one| total(&one[what]));
+    let more = Duration::from_secs(now.checked_sub(before).unwrap_or(now));
+    format!("{:.1}", more.div_duration_f64(since.span))
+}
+
+/// A count, or the sum of several by what they count.
+fn total(counts: &Value) -> u64 {
+    match counts {
+        Value::Object(map) => map.values().filter_map(Value::as_u64).sum(),
+        count => count.as_u64().unwrap_or_default(),
+    }
 }
 
 fn span(seconds: &Value) -> String {
