@@ -2,7 +2,8 @@
 //!
 //! `look` is what there is to see, `view` how it is written, `events` the same as it
 //! happens; `steer` is what can be changed, `door` who may, `ask` how that is read and
-//! `error` what they are told otherwise. `openapi` describes it all, `page` is for people.
+//! `error` what they are told otherwise. `openapi` describes it all, `page` is for people,
+//! who open a `session` there.
 
 mod ask;
 mod door;
@@ -11,6 +12,7 @@ mod events;
 mod look;
 mod openapi;
 mod page;
+mod session;
 mod steer;
 mod view;
 
@@ -22,12 +24,12 @@ use axum::Json;
 use axum::Router;
 use axum::extract::State;
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
-use axum::response::{Html, IntoResponse, Response};
-use axum::routing::get;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
 use http::StatusCode;
 use http::header::{self, HeaderValue};
 use serde_json::json;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -51,6 +53,8 @@ pub struct Admin {
     pub reload: mpsc::Sender<ReloadWish>,
     began: Instant,
     events: events::Told,
+    watchers: Arc<Semaphore>,
+    sessions: Arc<session::Sessions>,
 }
 
 impl Admin {
@@ -68,6 +72,8 @@ impl Admin {
             reload,
             began: Instant::now(),
             events: watch::Sender::new("{}".into()),
+            watchers: Arc::new(Semaphore::new(events::WATCHERS)),
+            sessions: Arc::new(session::Sessions::new()),
         }
     }
 }
@@ -77,7 +83,8 @@ pub fn router(admin: Admin) -> Router {
     tokio::spawn(events::tell(admin.clone()));
     let (api, description) = api(&admin).split_for_parts();
     Router::new()
-        .route("/", get(status))
+        .merge(page::router())
+        .route("/session", post(session::open).delete(session::close))
         .route("/metrics", get(metrics))
         .route(
             "/healthz",
@@ -123,10 +130,6 @@ async fn of_the_moment(mut response: Response) -> Response {
     let nosniff = HeaderValue::from_static("nosniff");
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
     response
-}
-
-async fn status(State(admin): State<Admin>) -> Html<String> {
-    Html(page::status(&admin.app.load(), *admin.draining.borrow()))
 }
 
 async fn metrics(State(admin): State<Admin>) -> Response {

@@ -23,6 +23,9 @@ pub use names::{
 use names::{FAMILIES, Family, Kind};
 pub use reading::Readings;
 
+/// How a reload may go.
+const RELOADS: [&str; 2] = ["success", "failure"];
+
 /// Where all handles come from.
 #[derive(Debug)]
 pub struct Metrics {
@@ -180,7 +183,8 @@ impl Metrics {
     }
 
     fn reloads(&self, success: bool) -> Counter {
-        let result = if success { "success" } else { "failure" };
+        let [succeeded, failed] = RELOADS;
+        let result = if success { succeeded } else { failed };
         self.counter(&names::CONFIG_RELOADS, &[result])
     }
 

@@ -1,11 +1,12 @@
 //! Who may see keys, and who may change something?
 //!
-//! With a token, whoever has it. Without one, programs on this machine: pages in a
+//! With a token, whoever has it, or has shown it in this browser. Without one, programs on this machine: pages in a
 //! browser there must be told apart from them by `Host` and `Origin`, since a name may
 //! be pointed at this machine, and a page elsewhere may send a form here.
 
 use std::fmt;
 use std::net::IpAddr;
+use std::time::Instant;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -17,6 +18,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::Admin;
 use super::error::AdminError;
+use super::session::Sessions;
 
 /// Who may pass.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +29,7 @@ pub struct Doors {
 
 /// A token's hash: all have one length, so that comparing them tells nothing.
 #[derive(Clone)]
-struct Token([u8; 32]);
+pub(super) struct Token([u8; 32]);
 
 /// Where a request on the admin listener comes from.
 #[derive(Clone, Copy, Debug)]
@@ -52,11 +54,16 @@ impl Doors {
     }
 
     /// Who asks for a change.
-    fn change(&self, headers: &HeaderMap, from: IpAddr) -> Result<Who, AdminError> {
+    fn change(
+        &self,
+        headers: &HeaderMap,
+        from: IpAddr,
+        sessions: &Sessions,
+    ) -> Result<Who, AdminError> {
         if is_foreign(headers) {
             return Err(AdminError::ForeignOrigin);
         }
-        let who = self.known(headers, from)?;
+        let who = self.known(headers, from, sessions)?;
         if self.read_only {
             return Err(AdminError::ReadOnly);
         }
@@ -64,14 +71,47 @@ impl Doors {
     }
 
     /// Who may see keys and change something: with a token, whoever has it.
-    fn known(&self, headers: &HeaderMap, from: IpAddr) -> Result<Who, AdminError> {
+    pub(super) fn known(
+        &self,
+        headers: &HeaderMap,
+        from: IpAddr,
+        sessions: &Sessions,
+    ) -> Result<Who, AdminError> {
         if let Some(token) = &self.token {
-            let given = bearer(headers).map(Token::of);
-            return match given {
-                Some(given) if given == *token => Ok(Who::Token(from)),
-                _ => Err(AdminError::NoToken),
-            };
+            let known = shows(headers, token) || sessions.are_open(headers, token, Instant::now());
+            return known.then_some(Who::Token(from)).ok_or(AdminError::NoToken);
         }
+        Self::neighbour(headers, from)
+    }
+
+    /// The token that is shown, by no page of another origin; `None` where none is asked for.
+    pub(super) fn shown(
+        &self,
+        headers: &HeaderMap,
+        from: IpAddr,
+    ) -> Result<Option<Token>, AdminError> {
+        if is_foreign(headers) {
+            return Err(AdminError::ForeignOrigin);
+        }
+        match &self.token {
+            None => Self::neighbour(headers, from).map(|_who| None),
+            Some(token) if shows(headers, token) => Ok(Some(token.clone())),
+            Some(_) => Err(AdminError::NoToken),
+        }
+    }
+
+    /// Whether there is a token to be shown.
+    pub(super) const fn want_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// Whether nobody may change anything.
+    pub(super) const fn are_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Who asks from this machine, by its own name.
+    fn neighbour(headers: &HeaderMap, from: IpAddr) -> Result<Who, AdminError> {
         if !from.is_loopback() {
             return Err(AdminError::NotLocal);
         }
@@ -103,7 +143,8 @@ pub(super) async fn to_keys(
     next: Next,
 ) -> Result<Response, AdminError> {
     let From(from) = origin(&request)?;
-    admin.doors.load().known(request.headers(), from)?;
+    let doors = admin.doors.load();
+    doors.known(request.headers(), from, &admin.sessions)?;
     Ok(next.run(request).await)
 }
 
@@ -114,7 +155,8 @@ pub(super) async fn to_changes(
     next: Next,
 ) -> Result<Response, AdminError> {
     let From(from) = origin(&request)?;
-    let who = admin.doors.load().change(request.headers(), from)?;
+    let doors = admin.doors.load();
+    let who = doors.change(request.headers(), from, &admin.sessions)?;
     let headers = request.headers();
     let has_body = headers
         .get(header::CONTENT_LENGTH)
@@ -127,7 +169,8 @@ pub(super) async fn to_changes(
     Ok(next.run(request).await)
 }
 
-fn origin(request: &Request) -> Result<From, AdminError> {
+/// Where a request comes from.
+pub(super) fn origin(request: &Request) -> Result<From, AdminError> {
     let from = request.extensions().get().copied();
     from.ok_or(AdminError::NotLocal)
 }
@@ -150,6 +193,11 @@ fn is_foreign(headers: &HeaderMap) -> bool {
         (Some(authority), Some(host)) => !authority.eq_ignore_ascii_case(host),
         _ => true,
     }
+}
+
+/// Whether this is the token that the headers show.
+fn shows(headers: &HeaderMap, token: &Token) -> bool {
+    bearer(headers).is_some_and(|given| Token::of(given) == *token)
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
@@ -180,7 +228,7 @@ fn is_loopback(name: &str) -> bool {
 }
 
 impl Token {
-    fn of(text: &str) -> Self {
+    pub(super) fn of(text: &str) -> Self {
         Self(Sha256::digest(text).into())
     }
 }
@@ -218,7 +266,7 @@ mod tests {
         for (name, value) in fields {
             headers.append(*name, HeaderValue::from_static(value));
         }
-        match doors.change(&headers, from) {
+        match doors.change(&headers, from, &Sessions::new()) {
             Ok(_) => 200,
             Err(error) => error.into_response().status().as_u16(),
         }

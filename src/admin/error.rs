@@ -40,6 +40,10 @@ pub(super) enum AdminError {
     Faults(Vec<String>),
     #[error("the instance is shutting down")]
     Draining,
+    #[error("too many watch already")]
+    TooManyWatch,
+    #[error("the machine has no random numbers")]
+    NoRandom,
 }
 
 impl AdminError {
@@ -54,7 +58,7 @@ impl AdminError {
             Self::Body => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Full(_) => StatusCode::CONFLICT,
             Self::Faults(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Draining => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Draining | Self::TooManyWatch | Self::NoRandom => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 }

@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::Admin;
 use super::ask::{Named, Queried, Which};
 use super::error::AdminError;
-use super::view::{BucketJson, LimitView, RouteView, StoreView, UpstreamView, seconds};
+use super::view::{BucketJson, ConfigView, LimitView, RouteView, StoreView, UpstreamView, seconds};
 use crate::metrics::Readings;
 
 /// How many buckets one asks for.
@@ -54,6 +54,7 @@ pub(super) struct Status {
     waiting: usize,
     /// Tasks of the runtime that looks after the instance.
     tasks: usize,
+    config: ConfigView,
     store: StoreView,
     limits: Vec<LimitView>,
     upstreams: Vec<UpstreamView>,
@@ -85,6 +86,7 @@ impl Status {
             tasks: tokio::runtime::Handle::current()
                 .metrics()
                 .num_alive_tasks(),
+            config: ConfigView::of(&readings),
             store: StoreView::of(&app),
             limits: limiters
                 .map(|limiter| LimitView::of(limiter, &readings))

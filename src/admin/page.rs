@@ -1,106 +1,170 @@
 //! How does an instance stand, at a glance?
+//!
+//! The page itself is a plain table of what is so now. Its script puts something livelier
+//! in its place, and speaks to the API for those who look at it.
 
-use std::fmt::Write as _;
+mod tables;
 
-use crate::forward::TargetKind;
-use crate::proxy::App;
-use crate::store::RedisStore;
-use crate::units::Human;
+use std::fmt;
 
-const HEAD: &str = r#"<!doctype html><html lang="en"><meta charset="utf-8">
-<meta name="viewport" content="width=device-width,initial-scale=1"><meta http-equiv="refresh" content="2">
-<title>weir</title><style>
-:root{color-scheme:light dark}
-body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}
-table{border-collapse:collapse;width:100%}
-th,td{text-align:right;padding:.3rem .6rem;border-bottom:1px solid #8884;white-space:nowrap}
-th:first-child,td:first-child{text-align:left}th{font-weight:600;opacity:.7}
-td{font-variant-numeric:tabular-nums}div{overflow-x:auto}
-</style>"#;
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::header::{self, HeaderName, HeaderValue};
 
-const LIMITS: &str = "<h2>Limits</h2><div><table><tr><th>limit<th>waiting<th>longest line<th>oldest wait\
-    <th>rate<th>burst<th>at once<th>longest wait<th>keys</tr>";
+use super::Admin;
+use super::door::{From, origin};
+use super::error::AdminError;
 
-const UPSTREAMS: &str = "</table></div><h2>Upstreams</h2><div><table><tr><th>upstream<th>in flight<th>state\
-    <th>at most in flight<th>answers</tr>";
+const STYLE: &str = include_str!("page/weir.css");
+const SCRIPT: &str = include_str!("page/weir.js");
+const ICON: &str = include_str!("page/weir.svg");
 
-/// What is to be said of a store that instances share.
-fn shared(store: &RedisStore) -> String {
-    let instances = match store.instances() {
-        1 => "this instance alone".to_owned(),
-        many => format!("{many} instances"),
+/// Nothing runs or loads but what weir itself serves, and no page frames this one.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+    require-trusted-types-for 'script'";
+
+const GUARDS: [(HeaderName, HeaderValue); 3] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(POLICY),
+    ),
+    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+    (
+        header::REFERRER_POLICY,
+        HeaderValue::from_static("no-referrer"),
+    ),
+];
+
+/// What whoever looks may do, for the script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Right {
+    /// See keys and change things.
+    Open,
+    /// The same, since the token was shown.
+    Session,
+    /// As soon as the token is shown.
+    Token,
+    /// Nothing more.
+    Closed,
+}
+
+/// Text within HTML: whatever it holds, it stays text.
+struct Escaped<T>(T);
+
+/// The page and what it is made of.
+pub(super) fn router() -> Router<Admin> {
+    Router::new()
+        .route("/", get(page))
+        .route("/weir.css", get(|| async { file("text/css", STYLE) }))
+        .route(
+            "/weir.js",
+            get(|| async { file("text/javascript", SCRIPT) }),
+        )
+        .route("/weir.svg", get(|| async { file("image/svg+xml", ICON) }))
+}
+
+async fn page(State(admin): State<Admin>, request: Request) -> Result<Response, AdminError> {
+    let From(from) = origin(&request)?;
+    let doors = admin.doors.load();
+    let known = doors.known(request.headers(), from, &admin.sessions);
+    let (right, closed) = match &known {
+        Ok(_) if doors.want_token() => (Right::Session, String::new()),
+        Ok(_) => (Right::Open, String::new()),
+        Err(AdminError::NoToken) => (Right::Token, String::new()),
+        Err(closed) => (Right::Closed, closed.to_string()),
     };
-    if store.is_well() {
-        format!(" Lines are in Redis, shared by {instances}.")
+    let state = if *admin.draining.borrow() {
+        "draining"
     } else {
-        format!(" Redis is away: limits go on without it, as last shared by {instances}.")
+        "ready"
+    };
+    let page = format!(
+        r#"<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>weir</title>
+<link rel="icon" href="weir.svg">
+<link rel="stylesheet" href="weir.css">
+<script src="weir.js" defer></script>
+<noscript><meta http-equiv="refresh" content="5"></noscript>
+</head>
+<body data-right="{right}" data-closed="{closed}" data-read-only="{read_only}">
+<main id="plain">
+<h1>weir {version} <span class="chip {state}">{state}</span></h1>
+{tables}<p class="quiet">As of this moment. <noscript>The page asks again every five seconds; with JavaScript it
+is live, and steers. </noscript><a href="metrics">Metrics</a> · <a href="api/openapi.json">API</a></p>
+</main>
+</body>
+</html>
+"#,
+        closed = Escaped(closed),
+        read_only = doors.are_read_only(),
+        version = env!("CARGO_PKG_VERSION"),
+        tables = tables::Tables {
+            app: &admin.app.load(),
+            keys: known.is_ok(),
+        },
+    );
+    Ok(file("text/html", page))
+}
+
+fn file(kind: &str, text: impl IntoResponse) -> Response {
+    let kind = HeaderValue::try_from(format!("{kind}; charset=utf-8"));
+    let mut response = text.into_response();
+    let headers = response.headers_mut();
+    headers.extend(kind.map(|kind| (header::CONTENT_TYPE, kind)));
+    headers.extend(GUARDS);
+    response
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open => "open",
+            Self::Session => "session",
+            Self::Token => "token",
+            Self::Closed => "closed",
+        })
     }
 }
 
-/// The status page: a table of limits, one of upstreams.
-pub(super) fn status(app: &App, draining: bool) -> String {
-    let mut page = String::from(HEAD);
-    let state = if draining { "draining" } else { "ready" };
-    let version = env!("CARGO_PKG_VERSION");
-    // A String takes whatever is written.
-    let _infallible = write!(
-        page,
-        "<h1>weir {version}: {state}</h1><p>{} waiting in this instance.{}</p>",
-        app.crowd.waiting(),
-        app.store.as_deref().map_or_else(String::new, shared),
-    );
-    page.push_str(LIMITS);
-    for limiter in &app.limiters {
-        let policy = limiter.policy();
-        let census = limiter.observe();
-        let longest_wait = policy.pace.longest_wait();
-        let _infallible = write!(
-            page,
-            "<tr><td>{}{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}<td>{}</tr>",
-            policy.name,
-            if policy.dry_run { " (dry run)" } else { "" },
-            census.waiting,
-            census.longest,
-            Human(census.oldest),
-            policy.pace.rate(),
-            policy.pace.burst(),
-            policy.pace.delay().saturating_add(1),
-            Human(
-                policy
-                    .max_wait
-                    .map_or(longest_wait, |most| most.min(longest_wait))
-            ),
-            census.buckets,
-        );
-    }
-    page.push_str(UPSTREAMS);
-    for upstream in &app.upstreams {
-        let (kind, probed) = match &upstream.target.kind {
-            TargetKind::Server(server) => (
-                format!("{}://{}", server.scheme, server.authority),
-                server.health.is_some(),
-            ),
-            TargetKind::Respond(respond) => {
-                (format!("built in, {}", respond.status.as_u16()), false)
+impl<T: fmt::Display> fmt::Display for Escaped<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write as _;
+
+        for sign in self.0.to_string().chars() {
+            match sign {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                // What turns text around would make one key look like another.
+                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => f.write_char('\u{fffd}')?,
+                sign if sign.is_control() => f.write_char('\u{fffd}')?,
+                sign => f.write_char(sign)?,
             }
-        };
-        let most = upstream
-            .target
-            .max_in_flight
-            .map_or("any number".to_owned(), |most| most.to_string());
-        let state = match (probed, upstream.gate.is_well()) {
-            (false, _) => "not probed",
-            (true, true) => "well",
-            (true, false) => "down",
-        };
-        let in_flight = upstream.gate.in_flight();
-        let _infallible = write!(
-            page,
-            "<tr><td>{}<td>{in_flight}<td>{state}<td>{most}<td>{kind}</tr>",
-            upstream.target.name
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_key_holds_stays_text() {
+        let key = "<img src=x onerror='alert(1)'>&\"\u{202e}\n";
+        assert_eq!(
+            Escaped(key).to_string(),
+            "&lt;img src=x onerror=&#39;alert(1)&#39;&gt;&amp;&quot;\u{fffd}\u{fffd}"
         );
     }
-    page.push_str("</table></div><p><a href=\"/metrics\">metrics</a></p>");
-    page
 }

@@ -1,7 +1,7 @@
 //! What does the API say of limits, buckets and all the rest?
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -121,6 +121,18 @@ pub(super) struct RouteView {
     requests: Counts,
 }
 
+/// The config that is served by.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct ConfigView {
+    /// When it was loaded, by this machine's clock.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub(super) loaded_at: Option<String>,
+    /// Reloads that were asked for since this instance began, by how they went:
+    /// `success` or `failure`.
+    #[schema(value_type = BTreeMap<String, u64>)]
+    reloads: Counts,
+}
+
 /// Where buckets live.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(super) struct StoreView {
@@ -236,6 +248,16 @@ impl RouteView {
     }
 }
 
+impl ConfigView {
+    pub(super) fn of(readings: &Readings) -> Self {
+        let loaded = SystemTime::UNIX_EPOCH.checked_add(readings.loaded());
+        Self {
+            loaded_at: loaded.and_then(written),
+            reloads: readings.reloads(),
+        }
+    }
+}
+
 impl StoreView {
     pub(super) fn of(app: &App) -> Self {
         app.store.as_ref().map_or(
@@ -261,7 +283,11 @@ pub(super) fn seconds(span: Duration) -> f64 {
 /// The date so far from now, for people.
 fn date(left: Duration) -> Option<String> {
     #[expect(clippy::disallowed_methods, reason = "a date is for people")]
-    let now = std::time::SystemTime::now();
-    let until = OffsetDateTime::from(now.checked_add(left)?);
-    until.replace_nanosecond(0).ok()?.format(&Rfc3339).ok()
+    let now = SystemTime::now();
+    written(now.checked_add(left)?)
+}
+
+fn written(time: SystemTime) -> Option<String> {
+    let time = OffsetDateTime::from(time);
+    time.replace_nanosecond(0).ok()?.format(&Rfc3339).ok()
 }

@@ -4,6 +4,7 @@
 //! the metrics say.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::names::{self, Family};
 use super::{Fate, Metrics, Outcome, Reason, UpstreamError};
@@ -80,6 +81,21 @@ impl Readings {
             .sum()
     }
 
+    /// When the present config was loaded, since 1970.
+    pub fn loaded(&self) -> Duration {
+        let seconds = self.value(&names::CONFIG_LOADED, "", &[]);
+        Duration::try_from_secs_f64(seconds).unwrap_or_default()
+    }
+
+    /// Reloads, by how they went.
+    pub fn reloads(&self) -> Counts {
+        let count = |result: &str| {
+            let value = self.value(&names::CONFIG_RELOADS, "", &[result]);
+            (result.to_owned(), whole(value))
+        };
+        super::RELOADS.into_iter().map(count).collect()
+    }
+
     fn counts<'a>(
         &self,
         family: &Family,
@@ -101,7 +117,12 @@ impl Readings {
             .zip(labels)
             .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
             .collect();
-        let series = format!("{}{suffix}{{{}}}", family.name, labels.join(","));
+        let labels = labels.join(",");
+        let series = if labels.is_empty() {
+            format!("{}{suffix}", family.name)
+        } else {
+            format!("{}{suffix}{{{labels}}}", family.name)
+        };
         self.0.get(&series).copied().unwrap_or(0.0)
     }
 }
@@ -125,8 +146,6 @@ fn whole(value: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -142,7 +161,11 @@ mod tests {
         let upstream = metrics.upstream("up");
         upstream.answered(204, Duration::from_millis(500));
         upstream.failed(UpstreamError::Connect);
+        metrics.loaded();
+        metrics.reloaded(false);
         let readings = Readings::of(&metrics);
+        assert!(readings.loaded() > Duration::from_hours(24 * 365 * 50));
+        assert_eq!(readings.reloads()["failure"], 1);
         assert_eq!(readings.admitted("db"), 1);
         assert_eq!(readings.refused("db")["full"], 2);
         assert_eq!(readings.refused("db")["quota"], 0);

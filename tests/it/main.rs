@@ -2,6 +2,7 @@
 
 mod admin_api;
 mod admin_doors;
+mod admin_page;
 mod admin_pauses;
 mod announced;
 mod answering;
