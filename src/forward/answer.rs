@@ -78,7 +78,7 @@ impl<B: Send + 'static> Answer<B> {
 }
 
 impl<B> Carrier<B> {
-    fn patience(&mut self) -> &mut Patience {
+    pub(super) fn patience(&mut self) -> &mut Patience {
         match self {
             Self::Http1(lease) => &mut lease.patience,
             Self::Http2(_, patience) => patience,

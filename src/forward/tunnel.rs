@@ -1,6 +1,8 @@
 //! How are a client and an upstream joined that no longer speak HTTP?
 
 use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::upgrade::OnUpgrade;
@@ -8,6 +10,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadHalf, WriteHalf, copy, split};
 use tokio::time::timeout;
 
+use super::patience::Patience;
 use crate::bucket::Permit;
 
 /// How long one side may go on after the other has ended.
@@ -18,26 +21,90 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 pub struct Tunnel {
     client: OnUpgrade,
     upstream: OnUpgrade,
+    /// How long the upstream may take nothing of what the client says.
+    patience: Duration,
     permit: Permit,
 }
 
 impl Tunnel {
-    pub(super) const fn new(client: OnUpgrade, upstream: OnUpgrade, permit: Permit) -> Self {
+    pub(super) const fn new(
+        client: OnUpgrade,
+        upstream: OnUpgrade,
+        patience: Duration,
+        permit: Permit,
+    ) -> Self {
         Self {
             client,
             upstream,
+            patience,
             permit,
         }
     }
 
-    /// Carries bytes both ways until both sides have ended, or one breaks.
+    /// Carries bytes both ways until both sides have ended, or one breaks. The
+    /// client's connection has a deadline of its own for what it takes.
     pub async fn run(self) {
         let _held = self.permit;
         // A side that is gone before it begins ends it, as one does that breaks later.
         let Ok((client, upstream)) = tokio::try_join!(self.client, self.upstream) else {
             return;
         };
-        let _ended = join(TokioIo::new(client), TokioIo::new(upstream)).await;
+        let upstream = Hurried {
+            inner: TokioIo::new(upstream),
+            patience: Patience::new(self.patience),
+        };
+        let _ended = join(TokioIo::new(client), upstream).await;
+    }
+}
+
+/// A side that must take what it is sent. While it doesn't, nothing more is read
+/// from the other one, whose end would go unheard.
+#[derive(Debug)]
+struct Hurried<T> {
+    inner: T,
+    patience: Patience,
+}
+
+impl<T> Hurried<T> {
+    fn by<R>(&mut self, cx: &mut Context<'_>, taken: Poll<io::Result<R>>) -> Poll<io::Result<R>> {
+        if taken.is_ready() {
+            self.patience.moved();
+            return taken;
+        }
+        self.patience
+            .poll(cx)
+            .map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Hurried<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut tokio::io::ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buf)
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Hurried<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let taken = Pin::new(&mut self.inner).poll_write(cx, buf);
+        self.by(cx, taken)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let taken = Pin::new(&mut self.inner).poll_flush(cx);
+        self.by(cx, taken)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let taken = Pin::new(&mut self.inner).poll_shutdown(cx);
+        self.by(cx, taken)
     }
 }
 
@@ -96,6 +163,28 @@ mod tests {
         client.read_to_end(&mut heard).await.expect("bytes");
         assert_eq!(heard, b"and you");
         joined.await.expect("an end").expect("a clean one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_side_that_takes_nothing_ends_both_and_one_that_is_slow_does_not() {
+        let (mut client, client_side) = duplex(64);
+        let (mut upstream, inner) = duplex(64);
+        let upstream_side = Hurried {
+            inner,
+            patience: Patience::new(Duration::from_secs(30)),
+        };
+        let joined = tokio::spawn(join(client_side, upstream_side));
+        let says = tokio::spawn(async move { client.write_all(&[b'x'; 100_000]).await });
+        let mut some = [0; 64];
+        for _ in 0..3 {
+            tokio::time::sleep(Duration::from_secs(29)).await;
+            upstream.read_exact(&mut some).await.expect("bytes");
+        }
+        let begun = Instant::now();
+        let ended = joined.await.expect("an end").expect_err("too long");
+        assert_eq!(ended.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(begun.elapsed(), Duration::from_secs(30));
+        says.await.expect("an end").expect_err("nobody reads");
     }
 
     #[tokio::test(start_paused = true)]

@@ -74,9 +74,10 @@ impl<B: Send + 'static> Answer<B> {
     pub fn switch(mut self, client: OnUpgrade, permit: Permit) -> Response<Tunnel> {
         let upstream = hyper::upgrade::on(&mut self.response);
         let version = self.response.version();
+        let patience = self.carrier.patience().most();
         let mut response = self
             .response
-            .map(|_: Arriving| Tunnel::new(client, upstream, permit));
+            .map(|_: Arriving| Tunnel::new(client, upstream, patience, permit));
         to_client(response.headers_mut(), version);
         to_websocket(response.headers_mut());
         response

@@ -314,6 +314,23 @@ async fn a_client_that_takes_nothing_is_cut() {
 }
 
 #[tokio::test]
+async fn one_whose_upstream_takes_nothing_ends_though_its_client_can_not_be_heard() {
+    let backend = Backend::answering(|_| Answer::raw(SWITCHES).wait(ms(60_000)));
+    let config = upstream("timeout = \"1s\"", "", &backend);
+    let weir = Weir::start(&config).await;
+    let mut gone = open(&weir, "/gone").await;
+    let mut stays = open(&weir, "/stays").await;
+    let more_than_fits = vec![b'x'; 64 << 20];
+    gone.send_what_fits(&more_than_fits).await;
+    gone.reset();
+    stays.send_what_fits(&more_than_fits).await;
+    assert_eq!(stays.rest().await, b"");
+    weir.has_connections(0).await;
+    weir.shows(IN_FLIGHT, 0.0).await;
+    weir.shows(PASSED, 2.0).await;
+}
+
+#[tokio::test]
 async fn a_thousand_of_each_end_leave_nothing_behind() {
     let backend = Backend::answering(|seen| match seen.target() {
         "/refused" => Answer::with("403 Forbidden", &[], "no"),
