@@ -174,7 +174,7 @@ mod tests {
             patience: Patience::new(Duration::from_secs(30)),
         };
         let joined = tokio::spawn(join(client_side, upstream_side));
-        let says = tokio::spawn(async move { client.write_all(&[b'x'; 100_000]).await });
+        let says = tokio::spawn(async move { client.write_all(&vec![b'x'; 100_000]).await });
         let mut some = [0; 64];
         for _ in 0..3 {
             tokio::time::sleep(Duration::from_secs(29)).await;

@@ -223,9 +223,10 @@ async fn who_watches_sees_the_end_and_does_not_put_it_off() {
 async fn who_reads_nothing_is_let_go() {
     let backend = Backend::start();
     // Each event is large, so that the kernel's buffers are full soon.
-    let limits: String = (0..400)
+    let limits: Vec<_> = (0..400)
         .map(|n| format!("[limits.many_{n}]\nkey = \"all\"\nrate = \"1r/s\"\n"))
         .collect();
+    let limits = limits.concat();
     let config = format!("{}{limits}", one_limit(SLOW, &backend));
     let weir = Weir::with("write_timeout = \"1s\"", &config).await;
     let watcher = watcher(&weir).await;
