@@ -80,6 +80,8 @@ pub struct Peer {
     more: Notify,
     /// For the next byte that the client takes.
     write: Deadline,
+    /// Until when a client of HTTP/2 counts as one that takes its answers.
+    takes: Deadline,
     dismissed: AtomicBool,
     /// Told once it is dismissed.
     task: AtomicWaker,
@@ -114,6 +116,7 @@ impl Peer {
             has_more: AtomicBool::new(false),
             more: Notify::new(),
             write: Deadline::default(),
+            takes: Deadline::default(),
             dismissed: AtomicBool::new(false),
             task: AtomicWaker::new(),
             open,
@@ -151,6 +154,16 @@ impl Peer {
     /// tells of those that are given up.
     pub fn is_multiplexed(&self) -> bool {
         self.is_multiplexed.load(Ordering::Relaxed)
+    }
+
+    /// A client of HTTP/2 has taken something of some answer.
+    pub fn took(&self) {
+        self.takes.set(self.timeouts.write);
+    }
+
+    /// Whether it has, lately.
+    pub fn takes(&self) -> bool {
+        self.takes.is_set() && !self.takes.is_over()
     }
 
     /// How long the client may take nothing of an answer.

@@ -29,7 +29,8 @@ impl Deadline {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    pub(super) fn is_set(&self) -> bool {
+    /// Whether it ever is.
+    pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
 

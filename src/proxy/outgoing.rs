@@ -3,7 +3,6 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -12,6 +11,7 @@ use hyper::body::Incoming;
 use super::account::Account;
 use super::streams::{Lent, Streams};
 use crate::forward::{AnswerBody, BodyError, Tunnel};
+use crate::peer::Peer;
 
 /// What a client gets of an answer, behind its head.
 #[derive(Debug)]
@@ -65,11 +65,11 @@ impl Outgoing {
     }
 
     /// The same where others share its connection: it is taken back when its
-    /// client takes nothing for `most`.
-    pub(super) fn lent(self, streams: &Streams, most: Duration) -> Self {
+    /// client takes nothing for too long.
+    pub(super) fn lent(self, streams: &Streams, peer: Arc<Peer>) -> Self {
         match self.0 {
             Way::Own(answer) if !answer.is_end_stream() => {
-                Self(Way::Lent(streams.lend(answer, most)))
+                Self(Way::Lent(streams.lend(answer, peer)))
             }
             way => Self(way),
         }

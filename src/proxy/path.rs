@@ -58,7 +58,7 @@ pub fn proxy(
             Err(rejection) => account.reject(&rejection),
         };
         if is_multiplexed {
-            answer.map(|body| body.lent(&worker.streams, peer.write_timeout()))
+            answer.map(|body| body.lent(&worker.streams, peer))
         } else {
             answer
         }

@@ -7,7 +7,6 @@
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
@@ -16,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::outgoing::Answer;
 use crate::forward::BodyError;
-use crate::peer::Deadline;
+use crate::peer::{Deadline, Peer};
 
 /// The answers of one runtime that wait for their clients.
 #[derive(Debug, Default)]
@@ -29,23 +28,24 @@ pub(super) struct Lent {
     answer: Mutex<Option<Answer>>,
     /// For the client to take what it was given.
     deadline: Deadline,
-    most: Duration,
+    peer: Arc<Peer>,
 }
 
 impl Streams {
-    /// Lends an answer for `most` without progress.
-    pub(super) fn lend(&self, answer: Answer, most: Duration) -> Arc<Lent> {
+    /// Lends an answer to a client, for as long as it may take nothing of it.
+    pub(super) fn lend(&self, answer: Answer, peer: Arc<Peer>) -> Arc<Lent> {
         let lent = Arc::new(Lent {
             answer: Mutex::new(Some(answer)),
             deadline: Deadline::default(),
-            most,
+            peer,
         });
         self.0.lock().push(Arc::downgrade(&lent));
         lent
     }
 
     /// Takes back what was lent too long: its permit, its place in the connection's
-    /// count and its upstream's connection are free again.
+    /// count and its upstream's connection are free again. A client that took nothing
+    /// of any answer meanwhile would do the same with the next: it loses all.
     pub fn sweep(&self, untaken: &Counter) {
         self.0.lock().retain(|lent| {
             let Some(lent) = lent.upgrade() else {
@@ -54,9 +54,21 @@ impl Streams {
             let is_over = lent.deadline.is_over();
             if is_over && lent.answer.lock().take().is_some() {
                 untaken.increment(1);
+                if !lent.peer.takes() {
+                    lent.peer.cut();
+                }
             }
             !is_over
         });
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        // What is dropped in time was taken to its end, or given up by its client.
+        if self.deadline.is_set() && !self.deadline.is_over() {
+            self.peer.took();
+        }
     }
 }
 
@@ -66,14 +78,17 @@ impl Lent {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         // Whoever asks for more has taken what came before.
-        self.deadline.clear();
+        if self.deadline.is_set() {
+            self.peer.took();
+            self.deadline.clear();
+        }
         let mut answer = self.answer.lock();
         let Some(lent) = &mut *answer else {
-            return Poll::Ready(Some(Err(BodyError::Stalled(self.most))));
+            return Poll::Ready(Some(Err(BodyError::Stalled(self.peer.write_timeout()))));
         };
         let frame = ready!(Pin::new(lent).poll_frame(cx));
         if frame.is_some() {
-            self.deadline.set(self.most);
+            self.deadline.set(self.peer.write_timeout());
         }
         Poll::Ready(frame)
     }

@@ -202,7 +202,9 @@ async fn a_client_that_takes_nothing_of_one_answer_holds_no_permit() {
         "/big" => Answer::with("200 OK", &[], &big),
         _ => Answer::ok(),
     });
-    let config = upstream("max_in_flight = 1", "", &backend);
+    let own = "[upstreams.own]\nrespond = { body = \"own\" }\n\
+               [[routes]]\npath = \"/own\"\nupstream = \"own\"\n";
+    let config = upstream("max_in_flight = 1", "", &backend) + own;
     let weir = Weir::with("write_timeout = \"600ms\"", &config).await;
     // The stream's window is the client's to open; the connection's is wide.
     let mut settings = h2::client::Builder::new();
@@ -214,8 +216,13 @@ async fn a_client_that_takes_nothing_of_one_answer_holds_no_permit() {
     let mut answer = soon("an answer", stalled.answer).await.expect("an answer");
     weir.shows("weir_in_flight{upstream=\"main\"}", 1.0).await;
     let begun = Instant::now();
-    // The next waits for the one permit, on the same connection.
-    let next = client.get("/next").await;
+    // The next waits for the one permit, on the same connection, which takes others.
+    let next = client.asks("/next").await;
+    while begun.elapsed() < ms(1_000) {
+        assert_eq!(client.get("/own").await.text(), "own");
+        tokio::time::sleep(ms(50)).await;
+    }
+    let next = next.reply().await;
     assert_eq!((next.status, next.text()), (200, "ok"));
     assert!(begun.elapsed() >= ms(500), "{:?}", begun.elapsed());
     weir.shows("weir_streams_timed_out_total", 1.0).await;
@@ -242,6 +249,32 @@ async fn a_client_that_takes_nothing_of_one_answer_holds_no_permit() {
         200,
         "the connection stays"
     );
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_of_any_answer_loses_its_connection() {
+    let big = "x".repeat(300_000);
+    let backend = Backend::answering(move |seen| match seen.target() {
+        "/big" => Answer::with("200 OK", &[], &big),
+        _ => Answer::ok(),
+    });
+    let config = upstream("max_in_flight = 2", "", &backend);
+    let weir = Weir::with("write_timeout = \"500ms\"", &config).await;
+    let mut settings = h2::client::Builder::new();
+    settings.initial_window_size(0);
+    let client = Multiplexed::with(weir.listen(), &settings).await;
+    let mut exchanges = Vec::new();
+    for _ in 0..40 {
+        exchanges.push(client.asks("/big").await);
+    }
+    weir.shows("weir_in_flight{upstream=\"main\"}", 2.0).await;
+    // Two at a time, each for its timeout, would take ten seconds.
+    let begun = Instant::now();
+    assert_eq!(weir.get("/other").await.status, 200);
+    assert!(begun.elapsed() < ms(5_000), "{:?}", begun.elapsed());
+    weir.has_connections(0).await;
+    weir.shows("weir_in_flight{upstream=\"main\"}", 0.0).await;
+    drop(exchanges);
 }
 
 #[tokio::test]
