@@ -58,12 +58,18 @@ struct Escaped<T>(T);
 pub(super) fn router() -> Router<Admin> {
     Router::new()
         .route("/", get(page))
-        .route("/weir.css", get(|| async { file("text/css", STYLE) }))
+        .route(
+            "/weir.css",
+            get(|| async { file("text/css; charset=utf-8", STYLE) }),
+        )
         .route(
             "/weir.js",
-            get(|| async { file("text/javascript", SCRIPT) }),
+            get(|| async { file("text/javascript; charset=utf-8", SCRIPT) }),
         )
-        .route("/weir.svg", get(|| async { file("image/svg+xml", ICON) }))
+        .route(
+            "/weir.svg",
+            get(|| async { file("image/svg+xml; charset=utf-8", ICON) }),
+        )
 }
 
 async fn page(State(admin): State<Admin>, request: Request) -> Result<Response, AdminError> {
@@ -111,14 +117,13 @@ is live, and steers. </noscript><a href="metrics">Metrics</a> · <a href="api/op
             keys: known.is_ok(),
         },
     );
-    Ok(file("text/html", page))
+    Ok(file("text/html; charset=utf-8", page))
 }
 
-fn file(kind: &str, text: impl IntoResponse) -> Response {
-    let kind = HeaderValue::try_from(format!("{kind}; charset=utf-8"));
+fn file(kind: &'static str, text: impl IntoResponse) -> Response {
     let mut response = text.into_response();
     let headers = response.headers_mut();
-    headers.extend(kind.map(|kind| (header::CONTENT_TYPE, kind)));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.extend(GUARDS);
     response
 }

@@ -1,6 +1,6 @@
 //! What does the status page show, to whom, and who steers from it?
 
-use crate::harness::{Backend, Client, Request, Response, Weir, clients, ms, one_limit, until};
+use crate::harness::{Backend, Client, Request, Response, Weir, clients, one_limit, until};
 
 const SLOW: &str = "rate = \"1r/m\"\nburst = 9";
 const PAUSE: &str = "/api/limits/main/pause";
@@ -235,6 +235,5 @@ async fn who_reads_nothing_is_let_go() {
         .await;
     weir.shows("weir_connections{listener=\"admin\"}", 1.0)
         .await;
-    tokio::time::sleep(ms(1)).await;
     drop(watcher);
 }
