@@ -66,7 +66,7 @@ async fn a_proxy_that_speaks_for_itself_is_the_client() {
 }
 
 #[tokio::test]
-async fn http_2_may_follow_a_proxys_header() {
+async fn http_2_may_follow_the_header_of_a_proxy() {
     let backend = Backend::start();
     let weir = Weir::with(SERVER, &route("", &backend)).await;
     let mut stream = tokio::net::TcpStream::connect(weir.listen())
