@@ -169,13 +169,13 @@ async fn another_token_ends_the_sessions_of_the_one_before() {
         200
     );
     assert_eq!(says(&weir, "GET", KEYS, &fields).await.status, 200);
-    weir.rewrite("t0ken", "n0ther-t0ken");
+    weir.rewrite("t0ken", "next-t0ken");
     assert_eq!(
         says(&weir, "POST", "/api/reload", &fields).await.status,
         200
     );
     assert_eq!(says(&weir, "GET", KEYS, &fields).await.status, 401);
-    signed_in(&weir, "n0ther-t0ken").await;
+    signed_in(&weir, "next-t0ken").await;
 }
 
 #[tokio::test]
