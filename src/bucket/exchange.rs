@@ -149,7 +149,14 @@ impl Limiter {
         self.unanswered(&policy, key, number, &error);
     }
 
-    fn unanswered(self: &Arc<Self>, policy: &Policy, key: KeyId, number: u64, error: &StoreError) {
+    /// The call of this `number` has no answer, and won't have one.
+    pub(super) fn unanswered(
+        self: &Arc<Self>,
+        policy: &Policy,
+        key: KeyId,
+        number: u64,
+        error: &StoreError,
+    ) {
         let waited_for = self.with_known(key, |bucket, now| {
             let waited_for = bucket.is_calling(number);
             if waited_for && !error.is_outage() {
@@ -164,5 +171,9 @@ impl Limiter {
             warn!(limit = %policy.name, key = %key, error = %error, "a bucket goes without the store");
         }
         self.align(policy, key);
+        // Where the store was found again before this was looked at, nobody has parted
+        // with it: what nobody will answer any more must not be waited for.
+        self.with_known(key, |bucket, now| bucket.say_again(number, now));
+        self.flow(key);
     }
 }

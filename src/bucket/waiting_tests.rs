@@ -4,6 +4,7 @@ mod changes;
 mod composed;
 mod lines;
 mod pauses;
+mod shared;
 mod upstreams;
 
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::key::{KeyHasher, KeyId};
 use crate::limit::{OnMissingKey, Policy};
 use crate::line::Pace;
 use crate::metrics::{Metrics, Reason};
-use crate::store::Room;
+use crate::store::{RedisStore, Room};
 use crate::units::Clock;
 
 /// An instance without sockets, on tokio's clock.
@@ -57,6 +58,18 @@ impl Stage {
         delay: u32,
         max_wait: Option<Duration>,
     ) -> Arc<Limiter> {
+        self.limit_in(None, name, rate, burst, delay, max_wait)
+    }
+
+    fn limit_in(
+        &self,
+        store: Option<Arc<RedisStore>>,
+        name: &str,
+        rate: &str,
+        burst: u32,
+        delay: u32,
+        max_wait: Option<Duration>,
+    ) -> Arc<Limiter> {
         let policy = Policy {
             name: name.into(),
             key: "{ip}".parse().expect("a key"),
@@ -74,7 +87,7 @@ impl Stage {
             Arc::clone(&self.crowd),
             self.clock,
             self.metrics.limit(name),
-            None,
+            store,
         )
     }
 

@@ -190,7 +190,8 @@ impl<T> Bucket<T> {
             .is_some_and(|mirror| mirror.is_calling(number))
     }
 
-    /// The call of this `number` was outrun by another: what is so is said anew.
+    /// The call of this `number` was outrun by another, or was not answered: what is
+    /// so is said anew.
     pub fn say_again(&mut self, number: u64, now: Moment) {
         if let Some(mirror) = self.mirror_mut() {
             mirror.say_again(number, now);

@@ -37,7 +37,8 @@ impl Mirror {
         self.flying == Some(number)
     }
 
-    /// The call of this `number` was outrun by another: what is so is said anew.
+    /// The call of this `number` was outrun by another, or was not answered: what is
+    /// so is said anew.
     pub(in crate::line) fn say_again(&mut self, number: u64, now: Moment) {
         if self.lands(number) {
             self.ghosts = self.ghosts.saturating_add(self.ghosts_asked);
