@@ -49,6 +49,16 @@ pub(super) struct Waiter {
     pub(super) _in_crowd: InCrowd,
 }
 
+/// Why a bucket that is kept here has not admitted a request.
+enum Unadmitted {
+    /// It refuses it.
+    Crowded(Crowded),
+    /// No more may wait in this instance.
+    Full,
+    /// The store keeps it after all: it was found again a moment ago.
+    Shared,
+}
+
 /// One limit with all its buckets.
 #[derive(Debug)]
 pub struct Limiter {
@@ -118,7 +128,7 @@ impl Limiter {
             let free = self.remaining(ask.key, None).free_in;
             return self.refuse(&policy, Crowded::Full(free.max(policy.pace.interval())));
         }
-        let pace = &match self.align(&policy, ask.key) {
+        let pace = match self.align(&policy, ask.key) {
             Standing::Alone(pace) => pace,
             Standing::Shared => return self.ask_store(&policy, ask, max_wait),
             Standing::Closed if policy.dry_run => {
@@ -127,9 +137,23 @@ impl Limiter {
             }
             Standing::Closed => return Err(Refusal::shared(&policy, Reason::Store)),
         };
+        self.ask_here(&policy, &pace, ask, max_wait)
+    }
+
+    /// Admits a request or refuses it, where the bucket is kept here.
+    pub(super) fn ask_here(
+        self: &Arc<Self>,
+        policy: &Policy,
+        pace: &Pace,
+        ask: Ask<'_>,
+        max_wait: Option<Duration>,
+    ) -> Result<Entry, Refusal> {
         let answer = self.with(ask.key, |bucket, now| {
+            if bucket.is_attached() {
+                return Err(Unadmitted::Shared);
+            }
             if let Verdict::Refused(crowded) = bucket.verdict(pace, now, max_wait) {
-                return Err(Some(crowded));
+                return Err(Unadmitted::Crowded(crowded));
             }
             let at_once = policy.dry_run || bucket.goes_at_once(pace, now);
             let waits = pace.has_line() && !policy.dry_run;
@@ -143,7 +167,7 @@ impl Limiter {
                 Usable::NotYet if !waits => return Ok((self.lend(bucket, pace, now, ask), None)),
                 Usable::ForGood | Usable::OnLoan | Usable::NotYet => (),
             }
-            let in_crowd = self.crowd.join().ok_or(None)?;
+            let in_crowd = self.crowd.join().ok_or(Unadmitted::Full)?;
             let (offer, offered) = oneshot::channel();
             let waiter = Waiter {
                 offer,
@@ -173,13 +197,14 @@ impl Limiter {
                 self.set(alarm, ask.key, ask.timer);
                 Ok(entry)
             }
-            Ok(Err(Some(crowded))) => self.refuse(&policy, crowded),
-            Ok(Err(None)) => Err(Refusal::shared(&policy, Reason::Full)),
+            Ok(Err(Unadmitted::Crowded(crowded))) => self.refuse(policy, crowded),
+            Ok(Err(Unadmitted::Shared)) => self.ask_store(policy, ask, max_wait),
+            Ok(Err(Unadmitted::Full)) => Err(Refusal::shared(policy, Reason::Full)),
             Err(TableFull) if policy.dry_run => {
                 self.metrics.would_refuse(Reason::Keys);
                 Ok(Entry::Passed)
             }
-            Err(TableFull) => Err(Refusal::shared(&policy, Reason::Keys)),
+            Err(TableFull) => Err(Refusal::shared(policy, Reason::Keys)),
         }
     }
 

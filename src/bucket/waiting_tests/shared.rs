@@ -1,6 +1,7 @@
 //! What if a call to the store has no answer?
 
 use super::*;
+use crate::bucket::ask::{Ask, Entry, Usable};
 use crate::limit::OnFailure;
 use crate::store::{Addresses, RedisConfig, StoreError, Topology};
 
@@ -43,6 +44,31 @@ async fn a_call_without_an_answer_is_made_anew_where_the_store_is_back_by_then()
     let ends = timeout(millis(1_000), waits).await.expect("turns");
     let ends = ends.expect("no panic");
     assert!(ends.iter().all(Result::is_ok), "{ends:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_comes_as_the_store_is_found_again_asks_the_store() {
+    let stage = Stage::new(None, 100);
+    let limit = stage.limit_in(Some(store(&stage)), "l", "10r/s", 10, 0, None);
+    let waits = bursting(&stage, &[claim(&limit, "a")], 1);
+    sleep(millis(5)).await;
+    // It had looked before, when the store was away.
+    let policy = limit.policy();
+    let ask = Ask {
+        key: key("a"),
+        max_wait: None,
+        usable: Usable::ForGood,
+        gate: None,
+        knocked: false,
+        timer: &stage.timer,
+    };
+    let entry = limit.ask_here(&policy, &policy.pace, ask, None);
+    assert!(
+        matches!(entry, Ok(Entry::Asked(_))),
+        "a place beside the line"
+    );
+    let ends = waits.await.expect("no panic");
+    assert!(ends[0].is_ok(), "{ends:?}");
 }
 
 #[tokio::test(start_paused = true)]
