@@ -144,6 +144,12 @@ async fn burst(stage: &Arc<Stage>, claims: &[Claim], count: usize) -> Vec<Result
     ends
 }
 
+/// When each of them went; all did.
+async fn all_served(ends: JoinHandle<Vec<Result<u128, String>>>) -> Vec<u128> {
+    let ends = ends.await.expect("no panic").into_iter();
+    ends.map(|end| end.expect("served")).collect()
+}
+
 /// The same as a task of its own.
 fn bursting(
     stage: &Arc<Stage>,

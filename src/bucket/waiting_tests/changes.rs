@@ -19,12 +19,7 @@ async fn a_faster_pace_drains_the_same_line_in_the_same_order() {
     sleep(millis(300)).await;
     repace(&limit, "10r/s");
     let newcomer = burst(&stage, &claims, 1).await;
-    let ends: Vec<u128> = ends
-        .await
-        .expect("no panic")
-        .into_iter()
-        .map(|end| end.expect("served"))
-        .collect();
+    let ends = all_served(ends).await;
     for (end, due) in ends.iter().zip([0, 400, 500, 600]) {
         assert!(
             *end >= due && *end <= due + 5,
@@ -46,12 +41,7 @@ async fn a_slower_pace_keeps_places_and_debt() {
     let ends = bursting(&stage, &claims, 51);
     sleep(millis(5)).await;
     repace(&limit, "10r/s");
-    let ends: Vec<u128> = ends
-        .await
-        .expect("no panic")
-        .into_iter()
-        .map(|end| end.expect("served"))
-        .collect();
+    let ends = all_served(ends).await;
     assert!(
         ends.windows(2).skip(1).all(|pair| pair[1] - pair[0] >= 98),
         "{ends:?}"
@@ -70,12 +60,7 @@ async fn nobody_waits_for_a_slot_that_a_slower_pace_had_set() {
     let ends = bursting(&stage, &claims, 3);
     sleep(millis(50)).await;
     repace(&limit, "10r/s");
-    let ends: Vec<u128> = ends
-        .await
-        .expect("no panic")
-        .into_iter()
-        .map(|end| end.expect("served"))
-        .collect();
+    let ends = all_served(ends).await;
     assert!(ends[1] <= 155 && ends[2] <= 260, "{ends:?}");
 }
 

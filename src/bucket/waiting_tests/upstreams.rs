@@ -54,12 +54,7 @@ async fn after_an_upstream_was_full_there_is_no_burst() {
     let ends = bursting(&stage, &claims, 5);
     sleep(millis(1_000)).await;
     drop(held);
-    let ends: Vec<u128> = ends
-        .await
-        .expect("no panic")
-        .into_iter()
-        .map(|end| end.expect("served"))
-        .collect();
+    let ends = all_served(ends).await;
     assert!(
         begun.elapsed() >= millis(1_395),
         "five slots from then on: {ends:?}"
