@@ -89,7 +89,9 @@ async fn bodies_that_stand_still_keep_no_permit() {
     let weir = Weir::with("body_timeout = \"100ms\"", &config).await;
     let strangers = clients(&weir, 100).await;
     let grown = others_go_on(&weir, async {
-        let stalled = strangers.into_iter().map(|mut stranger| async move {
+        // One after the other, so that the attack goes on while others come.
+        let stalled = (0..).zip(strangers).map(|(turn, mut stranger)| async move {
+            tokio::time::sleep(ms(10 * turn)).await;
             stranger
                 .send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf")
                 .await;
