@@ -20,6 +20,7 @@ mod multiplexed;
 mod redis;
 mod request;
 mod running;
+mod serving;
 mod severing;
 mod strict;
 pub(crate) mod structured;

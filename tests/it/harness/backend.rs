@@ -4,7 +4,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -12,11 +11,12 @@ use rustls::ServerConfig;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
 use super::answer::{Answer, Step};
 use super::message::{Fields, Incoming, Length, length, named};
+use super::serving::Serving;
 use super::until;
 
 /// A server that notes what comes, and answers as it is told. It runs on a
@@ -26,8 +26,7 @@ pub(crate) struct Backend {
     scheme: &'static str,
     address: SocketAddr,
     notes: Arc<Notes>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _serving: Serving,
 }
 
 /// A request as it came.
@@ -104,37 +103,21 @@ impl Backend {
     }
 
     fn begin(tls: Option<TlsAcceptor>, script: Arc<Script>) -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        listener.set_nonblocking(true).expect("a listener");
-        let address = listener.local_addr().expect("an address");
         let notes = Arc::new(Notes {
             seen: Mutex::default(),
             accepted: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
             held: Semaphore::new(0),
         });
-        let (stop, stopped) = oneshot::channel::<()>();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let noted = Arc::clone(&notes);
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime");
-            runtime.block_on(async {
-                let listener = TcpListener::from_std(listener).expect("a listener");
-                tokio::select! {
-                    () = accept(listener, tls, script, noted) => (),
-                    _stopped = stopped => (),
-                }
-            });
-        });
+        let (address, serving) =
+            Serving::begin(move |listener| accept(listener, tls, script, noted));
         Self {
             scheme,
             address,
             notes,
-            stop: Some(stop),
-            thread: Some(thread),
+            _serving: serving,
         }
     }
 
@@ -207,15 +190,6 @@ impl Backend {
         seen.iter()
             .map(|seen| seen.at.saturating_duration_since(begun))
             .collect()
-    }
-}
-
-impl Drop for Backend {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ended = thread.join();
-        }
     }
 }
 

@@ -4,15 +4,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
 
+use super::serving::Serving;
 use super::until;
 
 const PREFACE: usize = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".len();
@@ -32,8 +31,7 @@ const ACK: u8 = 1;
 pub(crate) struct Frames {
     address: SocketAddr,
     notes: Arc<Notes>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _serving: Serving,
 }
 
 /// A request, by its place.
@@ -111,31 +109,15 @@ impl Frames {
         begin: Vec<u8>,
         script: impl Fn(Place) -> Vec<Then> + Send + Sync + 'static,
     ) -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        listener.set_nonblocking(true).expect("a listener");
-        let address = listener.local_addr().expect("an address");
         let notes = Arc::<Notes>::default();
-        let (stop, stopped) = oneshot::channel::<()>();
         let noted = Arc::clone(&notes);
         let script: Arc<Script> = Arc::new(script);
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime");
-            runtime.block_on(async {
-                let listener = TcpListener::from_std(listener).expect("a listener");
-                tokio::select! {
-                    () = accept(listener, begin, script, noted) => (),
-                    _stopped = stopped => (),
-                }
-            });
-        });
+        let (address, serving) =
+            Serving::begin(move |listener| accept(listener, begin, script, noted));
         Self {
             address,
             notes,
-            stop: Some(stop),
-            thread: Some(thread),
+            _serving: serving,
         }
     }
 
@@ -170,15 +152,6 @@ impl Frames {
                 .ok_or_else(|| format!("{seen} of {count} came"))
         })
         .await;
-    }
-}
-
-impl Drop for Frames {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ended = thread.join();
-        }
     }
 }
 

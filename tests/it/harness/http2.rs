@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,9 +13,10 @@ use parking_lot::Mutex;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
+use super::serving::Serving;
 use super::until;
 
 /// A server of HTTP/2 that notes what comes, and answers as it is told.
@@ -25,8 +25,7 @@ pub(crate) struct Http2Backend {
     scheme: &'static str,
     address: SocketAddr,
     notes: Arc<Notes>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _serving: Serving,
 }
 
 /// A request as it came.
@@ -120,35 +119,19 @@ impl Http2Backend {
     }
 
     fn begin(tls: Option<TlsAcceptor>, most: Option<u32>, script: Arc<Script>) -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-        listener.set_nonblocking(true).expect("a listener");
-        let address = listener.local_addr().expect("an address");
         let notes = Arc::new(Notes {
             held: Some(Semaphore::new(0)),
             ..Notes::default()
         });
-        let (stop, stopped) = oneshot::channel::<()>();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let noted = Arc::clone(&notes);
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime");
-            runtime.block_on(async {
-                let listener = TcpListener::from_std(listener).expect("a listener");
-                tokio::select! {
-                    () = accept(listener, tls, most, script, noted) => (),
-                    _stopped = stopped => (),
-                }
-            });
-        });
+        let (address, serving) =
+            Serving::begin(move |listener| accept(listener, tls, most, script, noted));
         Self {
             scheme,
             address,
             notes,
-            stop: Some(stop),
-            thread: Some(thread),
+            _serving: serving,
         }
     }
 
@@ -224,15 +207,6 @@ impl Http2Backend {
                 .ok_or_else(|| format!("{now} are under way, not {count}"))
         })
         .await;
-    }
-}
-
-impl Drop for Http2Backend {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ended = thread.join();
-        }
     }
 }
 
