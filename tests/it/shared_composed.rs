@@ -173,7 +173,7 @@ async fn every_instance_announces_the_same_way_back() {
     let redis = Redis::start().await;
     let backend = Backend::start();
     let config = format!(
-        "{}timeout = \"2s\"\n[limits.line]\nkey = \"all\"\nrate = \"15r/m\"\nburst = 2\n\
+        "{}[limits.line]\nkey = \"all\"\nrate = \"15r/m\"\nburst = 2\n\
          [limits.quota]\nalgorithm = \"token_bucket\"\nkey = \"all\"\nrate = \"6r/m\"\ncapacity = 3\n{}",
         redis.store(),
         upstream("", "limits = [\"line\", \"quota\"]", &backend)

@@ -136,7 +136,7 @@ async fn an_instance_far_from_redis_uses_its_slots() {
     let backend = Backend::start();
     let limit = "rate = \"100r/s\"\nburst = 1000";
     let far = way.store() + "timeout = \"500ms\"\n";
-    let near = redis.store() + "timeout = \"500ms\"\n";
+    let near = redis.store();
     let mut weirs = Vec::new();
     for (store, name) in [(&near, "a"), (&far, "b")] {
         let config = sharing(store, limit, &backend, name);

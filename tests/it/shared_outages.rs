@@ -159,7 +159,7 @@ async fn a_redis_killed_for_three_seconds_leaves_the_rate_as_it_was() {
 async fn a_redis_stopped_for_two_seconds_leaves_the_rate_as_it_was() {
     let redis = Redis::start().await;
     let backend = Backend::start();
-    let weirs = two(&redis.store(), &backend).await;
+    let weirs = two(&redis.prompt_store(), &backend).await;
     let run = Run::of(&weirs, &backend, 7_000, async {
         after(1_500).await;
         redis.stop();

@@ -16,3 +16,6 @@ pub(crate) use secure::Secure;
 pub(crate) use sentinels::Sentinels;
 pub(crate) use server::Redis;
 pub(crate) use value::Value;
+
+/// How long a call to a store may take where nobody asks how long one does.
+const PATIENCE: &str = "timeout = \"1s\"\n";

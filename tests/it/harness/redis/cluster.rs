@@ -1,7 +1,7 @@
 //! How do buckets spread over several masters?
 
 use super::super::{reserved_port, until};
-use super::{Redis, Value};
+use super::{PATIENCE, Redis, Value};
 use socket2::Socket;
 
 /// All slots that keys fall into, a third for each master.
@@ -53,7 +53,7 @@ impl Cluster {
     /// What a config says so that buckets live here.
     pub(crate) fn store(&self) -> String {
         let urls: Vec<_> = self.masters.iter().map(Redis::url).collect();
-        format!("[store]\nkind = \"redis\"\nurls = {urls:?}\ncluster = true\n")
+        format!("[store]\nkind = \"redis\"\nurls = {urls:?}\ncluster = true\n{PATIENCE}")
     }
 }
 

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::super::certificates::Authority;
 use super::super::reserved_port;
-use super::Redis;
+use super::{PATIENCE, Redis};
 
 /// Who weir is, and what may be seen nowhere.
 const USER: &str = "weir-user";
@@ -83,7 +83,7 @@ impl Secure {
     /// The same with this password.
     pub(crate) fn store_with(&self, password: &str) -> String {
         let url = format!("rediss://{USER}:{password}@127.0.0.1:{}", self.port);
-        format!("[store]\nkind = \"redis\"\nurl = \"{url}\"\nca = \"ca.pem\"\n")
+        format!("[store]\nkind = \"redis\"\nurl = \"{url}\"\nca = \"ca.pem\"\n{PATIENCE}")
     }
 
     /// The certificate of who vouches for it, as PEM.

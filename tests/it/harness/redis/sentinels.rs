@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use super::super::running::Running;
 use super::super::{reserved_port, until};
 use super::server::spawn;
-use super::{Caller, Redis, Value};
+use super::{Caller, PATIENCE, Redis, Value};
 
 /// The name under which sentinels know the master.
 const NAME: &str = "mymaster";
@@ -76,7 +76,7 @@ impl Sentinels {
         let urls: Vec<_> = urls
             .map(|it| format!("redis://{}", it.caller.address))
             .collect();
-        format!("[store]\nkind = \"redis\"\nurls = {urls:?}\nsentinel = \"{NAME}\"\n")
+        format!("[store]\nkind = \"redis\"\nurls = {urls:?}\nsentinel = \"{NAME}\"\n{PATIENCE}")
     }
 
     /// Waits until the replica is the master, for the sentinels as well.
