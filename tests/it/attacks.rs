@@ -1,5 +1,6 @@
 //! Do others' requests go on while strangers hold on to what they can?
 
+use std::cell::Cell;
 use std::time::Instant;
 
 use crate::harness::{
@@ -20,22 +21,22 @@ async fn others_go_on(weir: &Weir, attack: impl Future<Output = ()>) -> u64 {
     let before = weir.memory();
     let mut most = before;
     let mut took = Vec::new();
-    tokio::pin!(attack);
-    loop {
-        tokio::select! {
-            biased;
-            () = &mut attack => break,
-            () = async {
-                let begun = Instant::now();
-                let response = weir.get("/other").await;
-                took.push(begun.elapsed());
-                assert_eq!(response.status, 200);
-                tokio::time::sleep(ms(5)).await;
-            } => {
-                most = most.max(weir.memory());
-            }
+    let is_over = Cell::new(false);
+    let attack = async {
+        attack.await;
+        is_over.set(true);
+    };
+    let others = async {
+        while !is_over.get() {
+            let begun = Instant::now();
+            let response = weir.get("/other").await;
+            took.push(begun.elapsed());
+            assert_eq!(response.status, 200);
+            most = most.max(weir.memory());
+            tokio::time::sleep(ms(5)).await;
         }
-    }
+    };
+    tokio::join!(attack, others);
     took.sort();
     let at = |part: usize| {
         took.get(took.len() * part / 100)

@@ -85,6 +85,18 @@ pub(crate) async fn calmly(what: &str, mut attempt: impl AsyncFnMut() -> Result<
     }
 }
 
+/// Whether these follow each other at a pace: each is so many intervals after the first,
+/// but for what a busy machine may have kept that one back. A burst is far below.
+pub(crate) fn keeps_pace(arrivals: &[Duration], interval: Duration) {
+    let (Some(first), mut slot) = (arrivals.first(), Duration::ZERO) else {
+        return;
+    };
+    for arrival in arrivals {
+        assert!(*arrival + ms(30) >= *first + slot, "evenly: {arrivals:?}");
+        slot += interval;
+    }
+}
+
 /// What comes of all of these, which run at once, in their order.
 pub(crate) async fn together<T: 'static>(
     cases: impl IntoIterator<Item = impl Future<Output = T> + 'static>,

@@ -176,7 +176,7 @@ async fn decisions(weir: &Weir, count: usize) -> Vec<Duration> {
 
 fn first_pays_alone(took: &[Duration], what: &str) -> Result<(), String> {
     let (first, later) = took.split_first().expect("decisions");
-    let quick = *first < ms(330) && later.iter().all(|took| *took < ms(60));
+    let quick = *first < ms(450) && later.iter().all(|took| *took < ms(60));
     quick
         .then_some(())
         .ok_or_else(|| format!("{what}: {took:?}"))
