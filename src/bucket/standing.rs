@@ -27,7 +27,16 @@ pub(super) enum Standing {
 impl Limiter {
     /// How a bucket is kept from now on; those who wait in it move over in order.
     pub(super) fn align(self: &Arc<Self>, policy: &Policy, key: KeyId) -> Standing {
-        let standing = self.standing(policy, key);
+        self.keep(policy, key, self.standing(policy, key))
+    }
+
+    /// Keeps a bucket as it stood a moment ago.
+    pub(super) fn keep(
+        self: &Arc<Self>,
+        policy: &Policy,
+        key: KeyId,
+        standing: Standing,
+    ) -> Standing {
         if self.store.is_none() {
             return standing;
         }
@@ -45,6 +54,13 @@ impl Limiter {
                 self.part_with_store(policy, key, &policy.pace);
                 self.evict(told.unwrap_or_default(), Reason::Store);
             }
+        }
+        // Where the store was found again meanwhile, whoever brought all buckets back may
+        // have been here before this one parted.
+        let is_back = !matches!(standing, Standing::Shared)
+            && matches!(self.standing(policy, key), Standing::Shared);
+        if is_back {
+            return self.keep(policy, key, Standing::Shared);
         }
         standing
     }

@@ -13,6 +13,9 @@ use super::pace::{Pace, Verdict};
 use super::sync::{Answer, Call, Reach};
 use crate::units::Moment;
 
+/// No slot is promised further ahead than this.
+const FARTHEST: Duration = Duration::from_millis(250);
+
 /// What an answer meant for those who asked.
 #[derive(Debug)]
 pub struct Heard<T> {
@@ -64,7 +67,10 @@ impl<T> Bucket<T> {
         if part.has_line() && (self.next.at() > now || someone_waits) {
             // All instances know the same next slot: one after the other uses its own.
             let next = part.fresh(now).max(self.next);
-            self.next = Pace::slot_at(next.at().after(behind));
+            // Where the store comes and goes this is said again and again.
+            let farthest = now.after(part.interval()).after(FARTHEST);
+            let behind = next.at().after(behind).min(farthest);
+            self.next = next.max(Pace::slot_at(behind));
         }
         let newcomers = mirror.detach();
         let newcomers: Vec<_> = newcomers

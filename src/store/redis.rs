@@ -50,7 +50,7 @@ use names::{BucketNames, Names};
 use pauses::Pauses;
 use roll::Roll;
 
-/// News that wait to be read; what is lost beyond it costs no more than the wait foreseen.
+/// News that wait to be read.
 const NEWS: usize = 4_096;
 
 /// What a store has to tell by itself.
@@ -245,7 +245,7 @@ impl RedisStore {
         self.metrics.up(*self.is_up.borrow());
         self.metrics
             .degraded(self.breakers.any_open() || !*self.is_up.borrow());
-        // Where so much waits to be read, this is heard of by what is read.
+        // Room is kept for it, and it tells no more the second time.
         let _full = self.news.try_send(StoreNews::Changed);
     }
 

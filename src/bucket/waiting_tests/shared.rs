@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::bucket::ask::{Ask, Entry, Usable};
+use crate::bucket::standing::Standing;
 use crate::limit::OnFailure;
 use crate::store::{Addresses, RedisConfig, StoreError, Topology};
 
@@ -69,6 +70,22 @@ async fn whoever_comes_as_the_store_is_found_again_asks_the_store() {
     );
     let ends = waits.await.expect("no panic");
     assert!(ends[0].is_ok(), "{ends:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bucket_that_parts_as_the_store_is_found_again_does_not_stay_apart() {
+    let stage = Stage::new(None, 100);
+    let limit = stage.limit_in(Some(store(&stage)), "l", "10r/s", 10, 0, None);
+    let waits = bursting(&stage, &[claim(&limit, "a")], 2);
+    sleep(millis(5)).await;
+    let policy = limit.policy();
+    let alone = Standing::Alone(policy.pace);
+    let standing = limit.keep(&policy, key("a"), alone);
+    assert!(matches!(standing, Standing::Shared), "{standing:?}");
+    let is_attached = limit.with_known(key("a"), |bucket, _| bucket.is_attached());
+    assert_eq!(is_attached, Some(true));
+    let ends = waits.await.expect("no panic");
+    assert!(ends.iter().all(Result::is_ok), "{ends:?}");
 }
 
 #[tokio::test(start_paused = true)]

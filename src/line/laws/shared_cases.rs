@@ -286,3 +286,19 @@ fn a_store_that_comes_back_finds_everyone_in_order() {
         call.owed
     );
 }
+
+#[test]
+fn a_store_that_comes_and_goes_costs_one_turn_and_not_one_each_time() {
+    let (pace, second) = (pace("1r/s", 20, 0), Duration::from_secs(1));
+    let mut bucket = Bucket::new(&pace, Moment::from_micros(ZERO));
+    let at = |millis: u64| Moment::from_micros(ZERO + millis * 1_000);
+    let (part, rank) = (pace.share(3), 2);
+    for flap in 0..10 {
+        bucket.attach(&pace, at(flap));
+        bucket.want(None, at(flap), flap);
+        bucket.detach(&part, second * rank, at(flap));
+    }
+    // Each of three goes every three seconds, the last of them two behind the first.
+    let due = bucket.due().expect("somebody waits");
+    assert!(due >= at(2_000) && due <= at(3_300), "{due:?}");
+}

@@ -199,8 +199,11 @@ impl RedisStore {
                         count: count.parse().ok()?,
                     })
                 });
-                // Lost news cost no more than the wait already foreseen.
-                let _full = told.map(|told| self.news.try_send(told));
+                // These are many. Lost ones cost no more than the wait already foreseen,
+                // which the other news would not.
+                if self.news.capacity() > self.news.max_capacity() / 2 {
+                    let _full = told.map(|told| self.news.try_send(told));
+                }
             }
         }
     }
