@@ -4,6 +4,7 @@ mod client;
 #[cfg(test)]
 mod fuzz_tests;
 mod id;
+mod jwt;
 mod normal;
 mod spelling;
 mod template;

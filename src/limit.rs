@@ -1,5 +1,7 @@
 //! What does the config say of a limit?
 
+mod exempt;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +9,8 @@ use http::StatusCode;
 
 use crate::key::KeyTemplate;
 use crate::line::Pace;
+
+pub use exempt::Exempt;
 
 /// A named policy: what is counted, how fast it may go, what a refusal says.
 #[derive(Clone, Debug)]
@@ -17,6 +21,8 @@ pub struct Policy {
     pub key: KeyTemplate,
     /// How many leading bits of an IPv6 address count.
     pub ipv6_prefix: u8,
+    /// Whom it does not count.
+    pub exempt: Exempt,
     /// What happens to a request that has no such key.
     pub on_missing_key: OnMissingKey,
     /// How slots follow each other, and how many may wait for them.

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 use crate::key::{KeyHasher, KeyId};
-use crate::limit::{OnMissingKey, Policy};
+use crate::limit::{Exempt, OnMissingKey, Policy};
 use crate::line::Pace;
 use crate::metrics::{Metrics, Reason};
 use crate::store::{RedisStore, Room};
@@ -74,6 +74,7 @@ impl Stage {
             name: name.into(),
             key: "{ip}".parse().expect("a key"),
             ipv6_prefix: 64,
+            exempt: Exempt::default(),
             on_missing_key: OnMissingKey::Reject,
             pace: Pace::new(rate.parse().expect("a rate"), burst, delay).expect("a pace"),
             max_wait,

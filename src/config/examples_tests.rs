@@ -71,7 +71,7 @@ fn the_reference_has_every_key() {
     let keys = "listen admin admin_token admin_read_only trusted_proxies shutdown_grace threads \
         header_timeout idle_timeout body_timeout write_timeout max_connections max_header_bytes \
         max_body_bytes max_waiting max_keys legacy_headers kind key_secret format access key algorithm rate burst \
-        delay nodelay capacity max_wait on_missing_key ipv6_prefix status dry_run url respond \
+        delay nodelay capacity max_wait on_missing_key ipv6_prefix skip skip_methods skip_keys status dry_run url respond \
         max_in_flight timeout connect_timeout protocol set_headers host ca client_cert client_key \
         urls cluster sentinel prefix on_failure \
         health health_interval body content_type path methods upstream limits name strip_prefix";

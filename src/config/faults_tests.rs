@@ -46,7 +46,7 @@ fn all_faults_come_at_once_by_line() {
             "x.toml:4: server.threads: `0` must be from 1 to 1024",
             "x.toml:5: server.idle_timout: unknown key; did you mean `idle_timeout`?",
             "x.toml:9: store.url: must begin with redis:// or rediss://",
-            "x.toml:12: limits.api.key: `ipp` is not a part of a key: use ip, host, method, route, path, header.NAME, query.NAME or cookie.NAME",
+            "x.toml:12: limits.api.key: `ipp` is not a part of a key: use ip, host, method, route, path, header.NAME, query.NAME, cookie.NAME or jwt.CLAIM",
             "x.toml:13: limits.api.rate: `0r/s` must be above 0",
             "x.toml:15: limits.api.delay: `6` is above the burst of 5",
             "x.toml:17: limits.Login: a name has 1 to 64 of a-z, 0-9, _ and -",

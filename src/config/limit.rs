@@ -7,10 +7,12 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::field::{Field, printable};
+use super::pattern::method_of;
 use super::section::Section;
+use super::server::network;
 use super::store::ON_FAILURE;
-use crate::key::{KeyTemplate, TemplateError};
-use crate::limit::{OnMissingKey, Policy};
+use crate::key::{KeyHasher, KeyTemplate, TemplateError};
+use crate::limit::{Exempt, OnMissingKey, Policy};
 use crate::line::{Pace, PaceError};
 use crate::units::{Rate, RateError};
 
@@ -51,10 +53,13 @@ pub(super) fn policy(section: &Section<'_>, name: &str, is_shared: bool) -> Opti
         None
     };
     let pace = pace(section);
+    let ipv6_prefix = section.whole("ipv6_prefix", 64, &(0..=128));
+    let exempt = exempt(section, key.as_ref(), ipv6_prefix);
     let status = section.whole("status", 429, &(400..=599));
     let policy = Policy {
         name: Arc::from(name),
-        ipv6_prefix: section.whole("ipv6_prefix", 64, &(0..=128)),
+        ipv6_prefix,
+        exempt,
         on_missing_key: section.choice("on_missing_key", OnMissingKey::Reject, &missing, &[]),
         max_wait: section
             .get("max_wait")
@@ -66,6 +71,35 @@ pub(super) fn policy(section: &Section<'_>, name: &str, is_shared: bool) -> Opti
         pace: pace?,
     };
     Some(policy)
+}
+
+/// Whom a limit does not count.
+fn exempt(section: &Section<'_>, key: Option<&KeyTemplate>, ipv6_prefix: u8) -> Exempt {
+    let listed = |name: &'static str| {
+        let items = section.get(name).and_then(|field| field.items());
+        items.unwrap_or_default()
+    };
+    let exempted = |field: &Field<'_>| {
+        let text = field.text()?.value;
+        // Under any secret: it only matters whether there is such a key.
+        let is_key = |key: &KeyTemplate| {
+            let hasher = KeyHasher::new("");
+            !key.ids(&text, ipv6_prefix, &hasher).is_empty()
+        };
+        if !key.is_none_or(is_key) {
+            field.refuse("is not how a key of this limit can read");
+            return None;
+        }
+        Some(text)
+    };
+    Exempt::new(
+        listed("skip").iter().filter_map(network).collect(),
+        listed("skip_methods")
+            .iter()
+            .filter_map(method_of)
+            .collect(),
+        listed("skip_keys").iter().filter_map(exempted).collect(),
+    )
 }
 
 fn template(field: &Field<'_>) -> Option<KeyTemplate> {

@@ -85,6 +85,22 @@ fn each_fault_of_a_limit_is_named() {
                 "limits.l.algorithm: `sliding_window_counter` is not supported yet; use `leaky_bucket` or `token_bucket`",
             ),
             (
+                "skip = [\"10.0.0/8\"]",
+                "limits.l.skip[0]: `10.0.0/8` is not a network like 10.0.0.0/8, nor an address",
+            ),
+            (
+                "skip = \"10.0.0.0/8\"",
+                "limits.l.skip: `10.0.0.0/8` must be a list",
+            ),
+            (
+                "skip_methods = [\"options\"]",
+                "limits.l.skip_methods[0]: `options` is not a method that anyone sends: write OPTIONS",
+            ),
+            (
+                "skip_keys = [\"10.0.0.1\", \"alice\"]",
+                "limits.l.skip_keys[1]: `alice` is not how a key of this limit can read",
+            ),
+            (
                 "algorithm = \"leaky_buket\"",
                 "limits.l.algorithm: `leaky_buket` is not known here; did you mean `leaky_bucket`?",
             ),
@@ -130,7 +146,7 @@ fn each_fault_of_a_key_is_named() {
             ),
             (
                 "key = \"{ip}{addr}\"",
-                "limits.l.key: `addr` is not a part of a key: use ip, host, method, route, path, header.NAME, query.NAME or cookie.NAME",
+                "limits.l.key: `addr` is not a part of a key: use ip, host, method, route, path, header.NAME, query.NAME, cookie.NAME or jwt.CLAIM",
             ),
             (
                 "key = [\"{ip}\"]",

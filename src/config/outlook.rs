@@ -49,7 +49,7 @@ impl Outlook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::OnMissingKey;
+    use crate::limit::{Exempt, OnMissingKey};
     use crate::line::Pace;
 
     fn outlook(rate: &str, burst: u32, delay: u32, max_wait: Option<u64>) -> (u32, u32, u32, u128) {
@@ -57,6 +57,7 @@ mod tests {
             name: "x".into(),
             key: "{ip}".parse().expect("a key"),
             ipv6_prefix: 64,
+            exempt: Exempt::default(),
             on_missing_key: OnMissingKey::Reject,
             pace: Pace::new(rate.parse().expect("a rate"), burst, delay).expect("a pace"),
             max_wait: max_wait.map(Duration::from_millis),

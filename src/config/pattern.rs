@@ -97,7 +97,7 @@ fn methods_of(field: &Field<'_>) -> Vec<Method> {
     methods
 }
 
-fn method_of(field: &Field<'_>) -> Option<Method> {
+pub(super) fn method_of(field: &Field<'_>) -> Option<Method> {
     let text = field.text()?.value;
     let Ok(method) = text.parse::<Method>() else {
         field.refuse("is not a method");

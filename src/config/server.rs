@@ -136,7 +136,7 @@ fn trusted_proxies(section: &Section<'_>) -> Vec<IpNet> {
 }
 
 /// A network such as `10.0.0.0/8`, or a single address.
-fn network(field: &Field<'_>) -> Option<IpNet> {
+pub(super) fn network(field: &Field<'_>) -> Option<IpNet> {
     let text = field.text()?;
     let single = || text.value.parse::<IpAddr>().map(IpNet::from);
     let Ok(network) = text.value.parse::<IpNet>().or_else(|_no_network| single()) else {

@@ -21,7 +21,14 @@ fn value() -> impl Strategy<Value = HeaderValue> {
 }
 
 fn headers() -> impl Strategy<Value = HeaderMap> {
-    let names = ["x-forwarded-for", "forwarded", "cookie", "x-a", "x-b"];
+    let names = [
+        "x-forwarded-for",
+        "forwarded",
+        "cookie",
+        "authorization",
+        "x-a",
+        "x-b",
+    ];
     let line = (prop::sample::select(names.to_vec()), value());
     prop::collection::vec(line, 0..6).prop_map(|lines| {
         let mut headers = HeaderMap::new();
@@ -53,7 +60,7 @@ fn template() -> impl Strategy<Value = String> {
         Just("{ip}".to_owned()),
         Just("{host}:{method}:{route}:{path}".to_owned()),
         Just("{header.x-a|cookie.s|query.q|ip}".to_owned()),
-        "\\{(header|query|cookie)\\.[a-z-]{1,8}\\}",
+        "\\{(header|query|cookie|jwt)\\.[a-z-]{1,8}\\}",
         "[{}|.a-z]{0,6}",
     ];
     prop::collection::vec(part, 0..5).prop_map(|parts| parts.concat())

@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName, Method, header};
 use percent_encoding::percent_decode_str;
 
 use super::id::{KeyHasher, KeyId};
+use super::jwt;
 
 /// What keys are read from: a request as it came, in its normal form.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +60,7 @@ pub(super) enum Source {
     Header(HeaderName),
     Query(String),
     Cookie(String),
+    Claim(String),
 }
 
 /// Why a key's text is none.
@@ -74,7 +76,7 @@ pub enum TemplateError {
     Brace(String),
     /// A part has no such name.
     #[error(
-        "`{0}` is not a part of a key: use ip, host, method, route, path, header.NAME, query.NAME or cookie.NAME"
+        "`{0}` is not a part of a key: use ip, host, method, route, path, header.NAME, query.NAME, cookie.NAME or jwt.CLAIM"
     )]
     Part(String),
 }
@@ -118,7 +120,7 @@ impl KeyTemplate {
     pub fn is_secret(&self) -> bool {
         let secret = |source: &Source| match source {
             Source::Header(name) => is_secret_name(name.as_str()),
-            Source::Query(name) => is_secret_name(name),
+            Source::Query(name) | Source::Claim(name) => is_secret_name(name),
             Source::Cookie(_) => true,
             Source::Ip | Source::Host | Source::Method | Source::Route | Source::Path => false,
         };
@@ -171,6 +173,10 @@ impl Source {
                     (key == name.as_bytes()).then(|| value.strip_prefix(b"="))?
                 }))?;
                 (!value.is_empty()).then_some(Cow::Borrowed(value))
+            }
+            Self::Claim(name) => {
+                let tokens = facts.headers.get_all(header::AUTHORIZATION);
+                jwt::claim(only(tokens.iter())?, name).map(Cow::Owned)
             }
         }
     }
@@ -278,6 +284,7 @@ impl FromStr for Named {
             }
             Some(("query", name)) if !name.is_empty() => Source::Query(name.to_owned()),
             Some(("cookie", name)) if !name.is_empty() => Source::Cookie(name.to_owned()),
+            Some(("jwt", name)) if !name.is_empty() => Source::Claim(name.to_owned()),
             Some(_) => return Err(unknown()),
         };
         Ok(Self {

@@ -1,5 +1,8 @@
 //! Which requests share a bucket, and which never do?
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
 use super::*;
 
 fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
@@ -70,6 +73,24 @@ fn queries_and_cookies_are_found_by_their_name() {
     let cookie = |line| key("{cookie.sid}", "/", &[("cookie", line)]);
     assert!(cookie("sid=1").is_some());
     assert_eq!(cookie("sid=1"), cookie("a=b; sid=1;c=d"));
+}
+
+#[test]
+fn a_claim_of_a_token_is_a_user() {
+    let by = |payload: &str, template: &str| {
+        let token = format!("Bearer e30.{}.c2ln", URL_SAFE_NO_PAD.encode(payload));
+        key(template, "/", &[("authorization", &token)])
+    };
+    let alice = by(r#"{"sub":"alice","exp":1}"#, "{jwt.sub|ip}");
+    assert!(alice.is_some());
+    assert_eq!(alice, by(r#"{"exp":2,"sub":"alice"}"#, "{jwt.sub|ip}"));
+    assert_ne!(alice, by(r#"{"sub":"bob"}"#, "{jwt.sub|ip}"));
+    // Without the claim it is the address.
+    assert_eq!(by("{}", "{jwt.sub|ip}"), key("{ip}", "/", &[]));
+    assert_eq!(by("{}", "{jwt.sub}"), None);
+    let two = [("authorization", "Bearer e30.eyJzdWIiOiJhIn0."); 2];
+    assert_eq!(key("{jwt.sub}", "/", &two[..1]).map(|_| ()), Some(()));
+    assert_eq!(key("{jwt.sub}", "/", &two), None);
 }
 
 #[test]

@@ -77,7 +77,11 @@ fn claims(app: &App, route: &Route, facts: &Facts<'_>) -> Result<Claims, Rejecti
     let mut claims = Claims::new();
     for limiter in &route.limiters {
         let policy = limiter.policy();
+        if policy.exempt.takes(facts) {
+            continue;
+        }
         match policy.key.read(facts, policy.ipv6_prefix, &app.hasher) {
+            Some(key) if policy.exempt.takes_key(key) => (),
             Some(key) => claims.push(Claim {
                 limiter: Arc::clone(limiter),
                 key,

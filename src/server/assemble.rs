@@ -17,7 +17,7 @@ pub(super) fn assemble(config: &Config, estate: &Estate, before: Option<&App>) -
     let limiters: Vec<_> = config
         .limits
         .iter()
-        .map(|policy| limiter(policy, estate, before))
+        .map(|policy| limiter(resolved(policy, estate), estate, before))
         .collect();
     let upstreams = config
         .upstreams
@@ -59,15 +59,24 @@ pub(super) fn assemble(config: &Config, estate: &Estate, before: Option<&App>) -
     }
 }
 
-fn limiter(policy: &Policy, estate: &Estate, before: Option<&App>) -> Arc<Limiter> {
+/// A policy whose keys are known by their ids, under the secret of this instance.
+fn resolved(policy: &Policy, estate: &Estate) -> Policy {
+    let exempt = policy.exempt.clone();
+    Policy {
+        exempt: exempt.resolved(&policy.key, policy.ipv6_prefix, &estate.hasher),
+        ..policy.clone()
+    }
+}
+
+fn limiter(policy: Policy, estate: &Estate, before: Option<&App>) -> Arc<Limiter> {
     let same = |limiter: &&Arc<Limiter>| limiter.policy().name == policy.name;
     if let Some(known) = before.and_then(|before| before.limiters.iter().find(same)) {
-        known.change(policy.clone());
+        known.change(policy);
         return Arc::clone(known);
     }
     let counted = estate.metrics.limit(&policy.name);
     Limiter::new(
-        policy.clone(),
+        policy,
         Arc::clone(&estate.room),
         Arc::clone(&estate.crowd),
         estate.clock,

@@ -36,6 +36,54 @@ async fn an_untrusted_peer_cannot_choose_its_key() {
 }
 
 #[tokio::test]
+async fn whom_a_limit_skips_it_does_not_count() {
+    let backend = Backend::start();
+    let limit = "skip = [\"127.0.0.2\", \"198.51.100.0/24\"]\nskip_methods = [\"OPTIONS\"]\n\
+                 skip_keys = [\"batch\"]\n";
+    let config = config("{header.x-user|ip}", &backend);
+    let config = config.replacen("rate =", &format!("{limit}rate ="), 1);
+    let weir = Weir::with(TRUSTED, &config).await;
+    let ask = async |request: Request| weir.client().await.ask(&request).await.status;
+    assert_eq!(ask(Request::get("/")).await, 200);
+    assert_eq!(ask(Request::get("/")).await, 429);
+    for _ in 0..3 {
+        let from = Ipv4Addr::new(127, 0, 0, 2);
+        let mut internal = Client::connect_from(from, weir.listen()).await;
+        assert_eq!(internal.get("/").await.status, 200);
+        let behind = Request::get("/").with("X-Forwarded-For", "198.51.100.7");
+        assert_eq!(ask(behind).await, 200);
+        assert_eq!(ask(Request::new("OPTIONS", "/")).await, 200);
+        assert_eq!(ask(Request::get("/").with("X-User", "batch")).await, 200);
+    }
+    assert_eq!(ask(Request::get("/").with("X-User", "alice")).await, 200);
+    assert_eq!(ask(Request::get("/").with("X-User", "alice")).await, 429);
+    // Nobody takes an exempt address for its own.
+    let other = Ipv4Addr::new(127, 0, 0, 3);
+    let stranger = Request::get("/").with("X-Forwarded-For", "198.51.100.7");
+    let mut client = Client::connect_from(other, weir.listen()).await;
+    assert_eq!(client.ask(&stranger).await.status, 200);
+    assert_eq!(client.ask(&stranger).await.status, 429);
+}
+
+#[tokio::test]
+async fn a_token_says_who_is_counted_and_nobody_else_does() {
+    let backend = Backend::start();
+    let weir = Weir::start(&config("{jwt.sub|ip}", &backend)).await;
+    let mut client = weir.client().await;
+    // {"sub":"alice"} and {"sub":"bob"}
+    let alice = "Bearer e30.eyJzdWIiOiJhbGljZSJ9.c2ln";
+    let bob = "Bearer e30.eyJzdWIiOiJib2IifQ.c2ln";
+    for (token, status) in [(alice, 200), (alice, 429), (bob, 200), (bob, 429)] {
+        let request = Request::get("/").with("Authorization", token);
+        assert_eq!(client.ask(&request).await.status, status, "{token}");
+    }
+    let broken = Request::get("/").with("Authorization", "Bearer e30.e30.c2ln");
+    assert_eq!(client.ask(&broken).await.status, 200, "by its address");
+    assert_eq!(client.ask(&broken).await.status, 429);
+    assert_eq!(client.get("/").await.status, 429);
+}
+
+#[tokio::test]
 async fn behind_a_trusted_proxy_the_address_is_found_from_the_right() {
     let backend = Backend::start();
     let weir = Weir::with(TRUSTED, &config("{ip}", &backend)).await;
