@@ -23,6 +23,7 @@ mod pattern;
 mod pem;
 mod quantity;
 mod route;
+mod rule;
 mod section;
 mod server;
 mod sources;

@@ -22,3 +22,4 @@ pub mod server;
 pub mod store;
 pub mod timer;
 pub mod units;
+pub mod window;

@@ -2,6 +2,7 @@
 
 mod exempt;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use http::StatusCode;
 
 use crate::key::KeyTemplate;
 use crate::line::Pace;
+use crate::window::{Kind, Window};
 
 pub use exempt::Exempt;
 
@@ -25,8 +27,8 @@ pub struct Policy {
     pub exempt: Exempt,
     /// What happens to a request that has no such key.
     pub on_missing_key: OnMissingKey,
-    /// How slots follow each other, and how many may wait for them.
-    pub pace: Pace,
+    /// How many may go, and when.
+    pub rule: Rule,
     /// The longest wait that a request is admitted to.
     pub max_wait: Option<Duration>,
     /// The status of a refusal.
@@ -35,6 +37,110 @@ pub struct Policy {
     pub dry_run: bool,
     /// What happens while the store is away, where it isn't the store's own choice.
     pub on_failure: Option<OnFailure>,
+}
+
+/// How many may go, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Slots follow each other, and so many may wait for them or go at once.
+    Pace(Pace),
+    /// So many pass in a span of time, and nobody waits.
+    Window(Window),
+}
+
+impl Rule {
+    /// Whether requests may wait; where not, they pass or are refused at once.
+    pub const fn has_line(&self) -> bool {
+        match self {
+            Self::Pace(pace) => pace.has_line(),
+            Self::Window(_) => false,
+        }
+    }
+
+    /// Whether both are kept in the same way, so that one may take the other's place.
+    pub const fn is_like(&self, other: &Self) -> bool {
+        matches!(self, Self::Window(_)) == matches!(other, Self::Window(_))
+    }
+
+    /// The pace of its buckets. A window has none; it keeps nobody waiting.
+    pub fn pace(&self) -> Pace {
+        match self {
+            Self::Pace(pace) => *pace,
+            Self::Window(_) => Pace::open(),
+        }
+    }
+
+    /// Its window, where it counts in one.
+    pub const fn window(&self) -> Option<&Window> {
+        match self {
+            Self::Pace(_) => None,
+            Self::Window(window) => Some(window),
+        }
+    }
+
+    /// What the config calls it. A leaky bucket in which nobody waits is the same as a
+    /// token bucket.
+    pub const fn algorithm(&self) -> &'static str {
+        match self {
+            Self::Pace(pace) if pace.has_line() => "leaky_bucket",
+            Self::Pace(_) => "token_bucket",
+            Self::Window(window) => match window.kind() {
+                Kind::Fixed => "fixed_window",
+                Kind::Log => "sliding_window_log",
+                Kind::Counter => "sliding_window_counter",
+            },
+        }
+    }
+
+    /// Requests a second over a long time.
+    pub fn per_second(&self) -> f64 {
+        match self {
+            Self::Pace(pace) => pace.rate().per_second(),
+            Self::Window(window) => window.per_second(),
+        }
+    }
+
+    /// How many may wait, or go at once, beyond the first.
+    pub fn burst(&self) -> u32 {
+        match self {
+            Self::Pace(pace) => pace.burst(),
+            Self::Window(window) => window.limit().saturating_sub(1),
+        }
+    }
+
+    /// How many of those go at once.
+    pub fn delay(&self) -> u32 {
+        match self {
+            Self::Pace(pace) => pace.delay(),
+            Self::Window(_) => self.burst(),
+        }
+    }
+
+    /// The longest wait of a request that is admitted.
+    pub fn longest_wait(&self) -> Duration {
+        match self {
+            Self::Pace(pace) => pace.longest_wait(),
+            Self::Window(_) => Duration::ZERO,
+        }
+    }
+
+    /// How many requests in how many seconds it comes to.
+    pub fn quota(&self) -> (u64, u64) {
+        match self {
+            Self::Pace(pace) => (pace.rate().times(pace.window()), pace.window()),
+            Self::Window(window) => (u64::from(window.limit()), window.seconds()),
+        }
+    }
+}
+
+/// As it is shown: `10r/s`, or `5 per 1m`.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pace(pace) => pace.rate().fmt(f),
+            Self::Window(window) => window.fmt(f),
+        }
+    }
 }
 
 /// What happens to a limit while the store is away.

@@ -20,6 +20,6 @@ mod sync;
 
 pub use bucket::{Bucket, Promise, Ticket};
 pub use ledger::Loan;
-pub use pace::{Crowded, Pace, PaceError, Remaining, Slot, TOLERANCE, Verdict};
+pub use pace::{Crowded, Pace, PaceError, Slot, TOLERANCE, Verdict};
 pub use shared::Heard;
 pub use sync::{Answer, Call, Grant, Known, Reach, Run};

@@ -12,6 +12,7 @@ use crate::bucket::{BucketView, Limiter};
 use crate::forward::TargetKind;
 use crate::metrics::Readings;
 use crate::proxy::{App, Upstream};
+use crate::window::Window;
 
 /// Counts by what they are of.
 type Counts = BTreeMap<String, u64>;
@@ -32,19 +33,23 @@ pub(super) struct Pause {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(super) struct LimitView {
     name: String,
-    /// `leaky_bucket`, or `token_bucket` where nobody waits.
+    /// `leaky_bucket`, or `token_bucket` where nobody waits; `fixed_window`,
+    /// `sliding_window_log` or `sliding_window_counter` where it counts.
     algorithm: &'static str,
     /// What its key is made of.
     key: String,
     /// Whether its keys may be credentials, so that only their hashes are shown.
     secret: bool,
-    /// As configured, `10r/s`.
+    /// As configured, `10r/s`; of a window, `1000 per 1d`.
     rate: String,
     rate_per_second: f64,
     /// How many may wait, or go at once, beyond the rate.
     burst: u32,
     /// How many of those go at once.
     delay: u32,
+    /// How many may pass in a window.
+    limit: Option<u32>,
+    window_seconds: Option<f64>,
     /// The longest wait that a request is admitted to.
     max_wait_seconds: Option<f64>,
     dry_run: bool,
@@ -158,19 +163,18 @@ impl LimitView {
     pub(super) fn of(limiter: &Limiter, readings: &Readings) -> Self {
         let policy = limiter.policy();
         let census = limiter.observe();
+        let window = policy.rule.window();
         Self {
             name: policy.name.to_string(),
-            algorithm: if policy.pace.has_line() {
-                "leaky_bucket"
-            } else {
-                "token_bucket"
-            },
+            algorithm: policy.rule.algorithm(),
             key: policy.key.to_string(),
             secret: policy.key.is_secret(),
-            rate: policy.pace.rate().to_string(),
-            rate_per_second: policy.pace.rate().per_second(),
-            burst: policy.pace.burst(),
-            delay: policy.pace.delay(),
+            rate: policy.rule.to_string(),
+            rate_per_second: policy.rule.per_second(),
+            burst: policy.rule.burst(),
+            delay: policy.rule.delay(),
+            limit: window.map(Window::limit),
+            window_seconds: window.map(|window| seconds(window.span())),
             max_wait_seconds: policy.max_wait.map(seconds),
             dry_run: policy.dry_run,
             waiting: census.waiting,

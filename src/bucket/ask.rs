@@ -89,7 +89,7 @@ impl Refusal {
     /// There is no place for this key.
     pub(super) fn crowded(policy: &Policy, crowded: Crowded) -> Self {
         let (reason, retry_after) = match crowded {
-            Crowded::Full(free) if policy.pace.has_line() => (Reason::Full, free),
+            Crowded::Full(free) if policy.rule.has_line() => (Reason::Full, free),
             Crowded::Full(free) => (Reason::Quota, free),
             Crowded::MaxWait(free) => (Reason::MaxWait, free),
         };

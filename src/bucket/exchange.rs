@@ -10,7 +10,7 @@ use super::ask::{Ask, Entry, Refusal};
 use super::limiter::{Limiter, Waiter, Wake};
 use super::place::{Asked, Place};
 use crate::key::KeyId;
-use crate::limit::Policy;
+use crate::limit::{Policy, Rule};
 use crate::line::Call;
 use crate::metrics::Reason;
 use crate::store::{BucketName, StoreError, TableFull};
@@ -18,7 +18,7 @@ use crate::units::Moment;
 
 /// How long a bucket goes by itself that the store does not answer, though it
 /// answers others.
-const PENANCE: Duration = Duration::from_secs(1);
+pub(super) const PENANCE: Duration = Duration::from_secs(1);
 
 impl Limiter {
     /// Asks the store for a place, together with all who ask for the same bucket.
@@ -30,7 +30,7 @@ impl Limiter {
     ) -> Result<Entry, Refusal> {
         if policy.dry_run {
             let counted = self.with(ask.key, |bucket, now| {
-                bucket.attach(&policy.pace, now);
+                bucket.attach(&policy.rule.pace(), now);
                 bucket.count(max_wait, now);
             });
             if counted == Err(TableFull) {
@@ -53,22 +53,26 @@ impl Limiter {
             _in_crowd: in_crowd,
         };
         let ticket = self.with(ask.key, |bucket, now| {
-            bucket.attach(&policy.pace, now);
+            bucket.attach(&policy.rule.pace(), now);
             bucket.want(max_wait, now, waiter)
         });
         let ticket = ticket.map_err(|TableFull| Refusal::shared(policy, Reason::Keys))?;
         self.metrics.joined();
         let place = Place::new(self, ask.key, ticket, offered);
         self.flow(ask.key);
-        Ok(Entry::Asked(Asked::new(place, placed)))
+        Ok(Entry::Asked(Asked::place(place, placed)))
     }
 
     /// Hears how a bucket stands that this instance may know nothing of, so that a
     /// refusal elsewhere can tell when it has room.
-    pub(super) async fn look(&self, key: KeyId) {
+    pub(super) async fn look(self: &Arc<Self>, key: KeyId) {
         let policy = self.policy.load_full();
-        let Some(store) = self.store.as_ref().filter(|_| !policy.pace.has_line()) else {
+        let Some(store) = self.store.as_ref().filter(|_| !policy.rule.has_line()) else {
             return;
+        };
+        let pace = match &policy.rule {
+            Rule::Pace(pace) => pace,
+            Rule::Window(window) => return self.look_at_window(&policy, window, key).await,
         };
         let name = BucketName {
             limit: &policy.name,
@@ -78,10 +82,10 @@ impl Limiter {
             return;
         }
         let nothing = Call::default();
-        if let Ok(Some(answer)) = store.token_bucket(name, &policy.pace, &nothing).await {
+        if let Ok(Some(answer)) = store.token_bucket(name, pace, &nothing).await {
             // A full table knows nothing of it, as before.
             let _full = self.with(key, |bucket, now| {
-                bucket.attach(&policy.pace, now);
+                bucket.attach(pace, now);
                 bucket.seen(&answer);
             });
         }
@@ -95,6 +99,7 @@ impl Limiter {
         {
             self.flow(key);
         }
+        self.doubt(key);
     }
 
     /// Says to the store what is so, and takes in what it answers.
@@ -124,11 +129,12 @@ impl Limiter {
             limit: &policy.name,
             key,
         };
-        let has_line = policy.pace.has_line() && !policy.dry_run;
+        let pace = policy.rule.pace();
+        let has_line = pace.has_line() && !policy.dry_run;
         let answer = if has_line || call.has_tickets {
-            store.leaky_bucket(name, &policy.pace, number, &call).await
+            store.leaky_bucket(name, &pace, number, &call).await
         } else {
-            store.token_bucket(name, &policy.pace, &call).await
+            store.token_bucket(name, &pace, &call).await
         };
         let error = match answer {
             Ok(Some(answer)) => {
@@ -136,7 +142,7 @@ impl Limiter {
                     Some((bucket.answered(number, &answer)?, now))
                 });
                 if let Some((heard, now)) = heard.flatten() {
-                    self.tell(&policy, key, &policy.pace, heard, now);
+                    self.tell(&policy, key, &pace, heard, now);
                 }
                 return;
             }

@@ -1,10 +1,14 @@
 //! Does a limit let this request go, must it wait, or is it refused?
 //!
 //! `flow` hands out the slots of those who wait, `steer` is what comes from outside:
-//! another policy, a hold, a pause, a purge.
+//! another policy, a hold, a pause, a purge; `seen` is what there is to see. `windows`
+//! answers for limits that count instead, `counting` asks the store for them.
 
+mod counting;
 mod flow;
+mod seen;
 mod steer;
+mod windows;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,20 +16,21 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::oneshot;
 
-use super::ask::{Ask, Census, Entry, Refusal, Usable};
+use super::ask::{Ask, Entry, Refusal, Usable};
 use super::crowd::{Crowd, InCrowd};
 use super::door::Doors;
 use super::gate::GateId;
 use super::pauses::Pauses;
-use super::place::{Offer, Place, Turn};
+use super::place::{Held, Offer, Place, Turn};
 use super::standing::Standing;
 use crate::key::KeyId;
-use crate::limit::Policy;
-use crate::line::{Bucket, Crowded, Pace, Remaining, Verdict};
+use crate::limit::{Policy, Rule};
+use crate::line::{Bucket, Crowded, Pace, Verdict};
 use crate::metrics::{Fate, LimitMetrics, Reason};
 use crate::store::{RedisStore, Room, Table, TableFull};
 use crate::timer::Timer;
 use crate::units::{Clock, Moment};
+use crate::window::Tally;
 
 /// The timer of a runtime, for the slots of the buckets whose waiters it serves.
 pub type SlotTimer = Timer<Wake>;
@@ -49,6 +54,14 @@ pub(super) struct Waiter {
     pub(super) _in_crowd: InCrowd,
 }
 
+/// How one is reached who has asked the store to pass a window.
+#[derive(Debug)]
+struct Asker {
+    offer: oneshot::Sender<Offer>,
+    timer: SlotTimer,
+    _in_crowd: InCrowd,
+}
+
 /// Why a bucket that is kept here has not admitted a request.
 enum Unadmitted {
     /// It refuses it.
@@ -64,6 +77,8 @@ enum Unadmitted {
 pub struct Limiter {
     pub(super) policy: ArcSwap<Policy>,
     pub(super) table: Table<Bucket<Waiter>>,
+    /// The same where it counts in windows: one of both is empty.
+    windows: Table<Tally<Asker>>,
     /// Where its buckets are shared with other instances.
     pub(super) store: Option<Arc<RedisStore>>,
     doors: Doors,
@@ -91,10 +106,11 @@ impl Limiter {
         metrics: LimitMetrics,
         store: Option<Arc<RedisStore>>,
     ) -> Arc<Self> {
-        metrics.configured(policy.pace.rate().per_second(), policy.pace.burst());
+        metrics.configured(policy.rule.per_second(), policy.rule.burst());
         Arc::new(Self {
             policy: ArcSwap::from_pointee(policy),
-            table: Table::new(room),
+            table: Table::new(Arc::clone(&room)),
+            windows: Table::new(room),
             store,
             doors: Doors::default(),
             pauses: Pauses::default(),
@@ -118,15 +134,19 @@ impl Limiter {
     pub fn ask(self: &Arc<Self>, ask: Ask<'_>) -> Result<Entry, Refusal> {
         let policy = self.policy.load();
         let max_wait = tightest(policy.max_wait, ask.max_wait);
-        if !policy.pace.has_line()
+        if !policy.rule.has_line()
             && let Some(left) = self.pauses.left(ask.key, self.clock.now())
         {
             return self.refuse_paused(&policy, left);
         }
+        let pace = match &policy.rule {
+            Rule::Pace(pace) => pace,
+            Rule::Window(window) => return self.ask_window(&policy, window, &ask),
+        };
         if !ask.knocked && self.doors.is_taken(ask.key) {
             // Whatever place becomes free is for the one before the door.
             let free = self.remaining(ask.key, None).free_in;
-            return self.refuse(&policy, Crowded::Full(free.max(policy.pace.interval())));
+            return self.refuse(&policy, Crowded::Full(free.max(pace.interval())));
         }
         let pace = match self.align(&policy, ask.key) {
             Standing::Alone(pace) => pace,
@@ -211,7 +231,7 @@ impl Limiter {
     /// Whether requests may wait in it.
     pub fn has_line(&self) -> bool {
         let policy = self.policy.load();
-        policy.pace.has_line() && !policy.dry_run
+        policy.rule.has_line() && !policy.dry_run
     }
 
     /// Whether other instances share its buckets.
@@ -222,61 +242,6 @@ impl Limiter {
     /// Whether it only counts what it would refuse.
     pub fn is_dry_run(&self) -> bool {
         self.policy.load().dry_run
-    }
-
-    /// What a key's bucket would admit now.
-    pub fn remaining(&self, key: KeyId, max_wait: Option<Duration>) -> Remaining {
-        let policy = self.policy.load();
-        let max_wait = tightest(policy.max_wait, max_wait);
-        let now = self.clock.now();
-        let pace = self.pace(&policy, key);
-        let paused = self.pauses.left(key, now);
-        if let (false, Some(left)) = (policy.pace.has_line(), paused) {
-            return Remaining {
-                admits: 0,
-                free_in: left,
-                idle_in: left,
-            };
-        }
-        let known = self.with_known(key, |bucket, now| bucket.remaining(&pace, now, max_wait));
-        known.unwrap_or_else(|| {
-            let mut bucket = Bucket::<Waiter>::new(&pace, now);
-            bucket.pause(self.pauses.until(key, now), now);
-            bucket.remaining(&pace, now, max_wait)
-        })
-    }
-
-    /// Forgets idle keys in the `part`th of `parts` parts.
-    pub fn sweep(&self, part: usize, parts: usize) {
-        let policy = self.policy.load();
-        let now = self.clock.now();
-        self.table
-            .sweep(part, parts, |bucket| bucket.is_idle(&policy.pace, now));
-    }
-
-    /// Looks at all buckets, and tells the metrics.
-    pub fn observe(&self) -> Census {
-        let now = self.clock.now();
-        let policy = self.policy.load();
-        let (pace, max_wait) = (policy.pace, policy.max_wait);
-        let most = Bucket::<Waiter>::new(&pace, now).remaining(&pace, now, max_wait);
-        let mut fewest = most.admits;
-        let mut census = Census::default();
-        self.table.each(|_, bucket| {
-            let oldest = bucket
-                .oldest()
-                .map_or(Duration::ZERO, |joined| now.since(joined));
-            census.buckets += 1;
-            census.waiting += bucket.waiting();
-            census.longest = census.longest.max(bucket.length());
-            census.oldest = census.oldest.max(oldest);
-            fewest = fewest.min(bucket.remaining(&pace, now, max_wait).admits);
-        });
-        self.metrics.room(fewest, most.admits);
-        self.metrics
-            .seen(census.buckets, census.longest, census.oldest);
-        self.metrics.paused(self.pauses.left_for_all(now).is_some());
-        census
     }
 
     /// A place became free: the first one before the door may join.
@@ -298,8 +263,8 @@ impl Limiter {
     ) -> Result<R, TableFull> {
         let policy = self.policy.load();
         let now = self.clock.now();
-        let fresh = || Bucket::new(&policy.pace, now);
-        let is_idle = |bucket: &Bucket<Waiter>| bucket.is_idle(&policy.pace, now);
+        let fresh = || Bucket::new(&policy.rule.pace(), now);
+        let is_idle = |bucket: &Bucket<Waiter>| bucket.is_idle(&policy.rule.pace(), now);
         // Inside the lock the time is read anew: arrivals are stamped in their order.
         self.table.with(key, now, fresh, is_idle, |bucket| {
             let now = self.touch(key, bucket);
@@ -353,7 +318,8 @@ impl Limiter {
         now: Moment,
         ask: Ask<'_>,
     ) -> Entry {
-        Entry::Turn(Turn::at_once(self, ask, bucket.lend(pace, now)))
+        let held = Held::Slot(bucket.lend(pace, now));
+        Entry::Turn(Turn::at_once(self, ask.key, held, ask.timer))
     }
 
     fn count(&self, entry: &Entry) {

@@ -61,6 +61,16 @@ impl Pauses {
             .collect()
     }
 
+    /// Whatever is paused in `other` is paused here.
+    pub(super) fn take_over(&self, other: &Self) {
+        let theirs = other.ends.lock();
+        let mut ends = self.ends.lock();
+        ends.all = theirs.all;
+        ends.keys.clone_from(&theirs.keys);
+        self.last_end
+            .store(other.last_end.load(Ordering::Acquire), Ordering::Release);
+    }
+
     /// A key, or all where there is none, may not go before `end`; at once where that
     /// is past. Whether that is news.
     pub(super) fn set(

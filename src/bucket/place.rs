@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::ask::{Ask, Entry, Refusal};
+use super::ask::{Entry, Refusal};
 use super::gate::{Gate, GateId, Permit, Queue};
 use super::limiter::{Limiter, SlotTimer, Waiter};
 use crate::key::KeyId;
 use crate::line::{Loan, Promise, Ticket};
 use crate::metrics::{Fate, Reason};
+use crate::window;
 
 /// Those who waited are told to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,11 +52,16 @@ pub(super) enum Unheard {
     Refused(Refusal),
 }
 
-/// A place that the store has been asked for. Dropped, it is as if nobody had.
+/// What the store has been asked for. Dropped, it is as if nobody had.
 #[derive(Debug)]
-pub struct Asked {
-    place: Place,
-    placed: oneshot::Receiver<()>,
+pub struct Asked(AskedFor);
+
+#[derive(Debug)]
+enum AskedFor {
+    /// A place in the line, and word that it has it.
+    Place(Place, oneshot::Receiver<()>),
+    /// Leave to pass a window.
+    Window(oneshot::Receiver<Offer>),
 }
 
 /// A place in the line. Dropped, it is free at once and all behind it move up.
@@ -70,14 +76,25 @@ pub struct Place {
     gone: bool,
 }
 
-/// A slot in hand. Dropped, the bucket is as if it had never been given out.
+/// What a request has taken of a limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Held {
+    /// A slot of a bucket.
+    Slot(Loan),
+    /// A part of what may pass a window.
+    Share(window::Loan),
+    /// Nothing: the limit does not count for now.
+    Nothing,
+}
+
+/// A slot in hand, or its like. Dropped, the bucket is as if it had never been given out.
 #[derive(Debug)]
 pub struct Turn {
     limiter: Arc<Limiter>,
     key: KeyId,
     /// The place that it came from; none where it came at once.
     ticket: Option<Ticket>,
-    loan: Option<Loan>,
+    held: Option<Held>,
     /// How long it was in coming.
     waited: Duration,
     /// A permit that came with it.
@@ -171,34 +188,47 @@ impl Place {
 
     fn heard(&mut self, told: Told) -> Result<Turn, Unheard> {
         self.gone = true;
-        match told {
-            Ok(Offer::Turn(mut turn)) => {
-                turn.claim();
-                Ok(turn)
-            }
-            Ok(Offer::Evicted(evicted)) => Err(Unheard::Evicted(evicted)),
-            Ok(Offer::Refused(refusal)) => Err(Unheard::Refused(refusal)),
-            Err(_dropped) => Err(Unheard::Evicted(Evicted::soon(Reason::Draining))),
-        }
+        let mut turn = turn_of(told)?;
+        turn.claim();
+        Ok(turn)
+    }
+}
+
+fn turn_of(told: Told) -> Result<Turn, Unheard> {
+    match told {
+        Ok(Offer::Turn(turn)) => Ok(turn),
+        Ok(Offer::Evicted(evicted)) => Err(Unheard::Evicted(evicted)),
+        Ok(Offer::Refused(refusal)) => Err(Unheard::Refused(refusal)),
+        Err(_dropped) => Err(Unheard::Evicted(Evicted::soon(Reason::Draining))),
     }
 }
 
 impl Asked {
-    pub(super) fn new(place: Place, placed: oneshot::Receiver<()>) -> Self {
-        Self { place, placed }
+    pub(super) const fn place(place: Place, placed: oneshot::Receiver<()>) -> Self {
+        Self(AskedFor::Place(place, placed))
     }
 
-    /// The place, whatever the store will say.
-    pub(super) fn into_place(self) -> Place {
-        self.place
+    pub(super) const fn window(offered: oneshot::Receiver<Offer>) -> Self {
+        Self(AskedFor::Window(offered))
+    }
+
+    /// The place, whatever the store will say; none in a window.
+    pub(super) fn into_place(self) -> Option<Place> {
+        match self.0 {
+            AskedFor::Place(place, _) => Some(place),
+            AskedFor::Window(_) => None,
+        }
     }
 
     /// What the store says: its turn at once, a place in the line, or neither.
-    pub(super) async fn answer(mut self) -> Result<Entry, Unheard> {
-        tokio::select! {
-            biased;
-            told = &mut self.place.offered => self.place.heard(told).map(Entry::Turn),
-            Ok(()) = &mut self.placed => Ok(Entry::Place(self.place)),
+    pub(super) async fn answer(self) -> Result<Entry, Unheard> {
+        match self.0 {
+            AskedFor::Place(mut place, mut placed) => tokio::select! {
+                biased;
+                told = &mut place.offered => place.heard(told).map(Entry::Turn),
+                Ok(()) = &mut placed => Ok(Entry::Place(place)),
+            },
+            AskedFor::Window(offered) => turn_of(offered.await).map(Entry::Turn),
         }
     }
 }
@@ -220,15 +250,20 @@ impl Drop for Place {
 }
 
 impl Turn {
-    pub(super) fn at_once(limiter: &Arc<Limiter>, ask: Ask<'_>, loan: Loan) -> Self {
+    pub(super) fn at_once(
+        limiter: &Arc<Limiter>,
+        key: KeyId,
+        held: Held,
+        timer: &SlotTimer,
+    ) -> Self {
         Self {
             limiter: Arc::clone(limiter),
-            key: ask.key,
+            key,
             ticket: None,
-            loan: Some(loan),
+            held: Some(held),
             waited: Duration::ZERO,
             permit: None,
-            timer: ask.timer.clone(),
+            timer: timer.clone(),
         }
     }
 
@@ -243,7 +278,7 @@ impl Turn {
             limiter: Arc::clone(limiter),
             key,
             ticket: Some(promise.ticket),
-            loan: Some(promise.loan),
+            held: Some(Held::Slot(promise.loan)),
             waited,
             permit,
             timer: promise.waiter.timer.clone(),
@@ -252,7 +287,7 @@ impl Turn {
 
     /// It has arrived: whoever comes from now on is behind it.
     fn claim(&mut self) {
-        if let Some(loan) = self.loan {
+        if let Some(Held::Slot(loan)) = self.held {
             self.limiter
                 .with_known(self.key, |bucket, _| bucket.claim(loan));
         }
@@ -260,11 +295,13 @@ impl Turn {
 
     /// The slot is used: the request goes.
     pub fn settle(mut self) {
-        if let Some(loan) = self.loan.take() {
-            let policy = self.limiter.policy();
-            self.limiter.with_known(self.key, |bucket, now| {
-                bucket.settle(&policy.pace, loan, now);
-            });
+        if let Some(held) = self.held.take() {
+            if let Held::Slot(loan) = held {
+                let policy = self.limiter.policy();
+                self.limiter.with_known(self.key, |bucket, now| {
+                    bucket.settle(&policy.rule.pace(), loan, now);
+                });
+            }
             self.limiter.metrics().slots(Fate::Used, 1);
             self.limiter.metrics().waited(self.waited);
         }
@@ -274,19 +311,22 @@ impl Turn {
     /// new one at the tail where it came at once.
     pub(super) fn step_back(mut self, gate: Option<GateId>) -> Result<Place, Evicted> {
         let (waiter, offered) = self.limiter.waiter(&self.timer, gate);
-        let policy = self.limiter.policy();
-        let loan = self.loan.take();
+        let pace = self.limiter.policy().rule.pace();
+        let loan = self.held.take().and_then(|held| match held {
+            Held::Slot(loan) => Some(loan),
+            Held::Share(_) | Held::Nothing => None,
+        });
         let placed = self
             .limiter
             .with_known(self.key, |bucket, now| match (self.ticket, loan) {
                 (Some(ticket), Some(loan)) => {
-                    bucket.step_back(&policy.pace, ticket, loan, waiter, now);
+                    bucket.step_back(&pace, ticket, loan, waiter, now);
                     ticket
                 }
                 (_, loan) => {
                     let ticket = bucket.join_blocked(now, waiter);
                     if let Some(loan) = loan {
-                        bucket.give_back(&policy.pace, loan, now);
+                        bucket.give_back(&pace, loan, now);
                     }
                     ticket
                 }
@@ -303,12 +343,17 @@ impl Turn {
     }
 
     fn return_loan(&mut self) -> bool {
-        let Some(loan) = self.loan.take() else {
-            return false;
+        let loan = match self.held.take() {
+            None | Some(Held::Nothing) => return false,
+            Some(Held::Share(loan)) => {
+                self.limiter.uncount(self.key, loan);
+                return false;
+            }
+            Some(Held::Slot(loan)) => loan,
         };
-        let policy = self.limiter.policy();
+        let pace = self.limiter.policy().rule.pace();
         let waiting = self.limiter.with_known(self.key, |bucket, now| {
-            bucket.give_back(&policy.pace, loan, now);
+            bucket.give_back(&pace, loan, now);
             bucket.waiting()
         });
         if waiting.unwrap_or(0) == 0 {

@@ -21,7 +21,7 @@ use super::limiter::{Limiter, SlotTimer};
 use super::place::{Asked, Evicted, Place, Turn, Unheard};
 use crate::key::KeyId;
 use crate::limit::Policy;
-use crate::line::Remaining;
+use crate::units::Remaining;
 
 /// A limit that a request falls under, and its key there.
 #[derive(Clone, Debug)]

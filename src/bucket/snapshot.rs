@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::limiter::{Limiter, Waiter};
 use crate::key::KeyId;
+use crate::limit::Rule;
 use crate::line::Bucket;
-use crate::units::Moment;
 
 /// The longest text of a key that is kept for people, in bytes.
 const LONGEST_LABEL: usize = 256;
@@ -23,7 +23,7 @@ pub struct BucketView {
     pub waiting: usize,
     /// How many wait in all instances together, as last heard.
     pub length: usize,
-    /// How long until its next slot.
+    /// How long until its next slot, or until one more may pass.
     pub next_slot: Duration,
     /// How long the one who waits longest has waited.
     pub oldest_wait: Duration,
@@ -37,9 +37,8 @@ impl Limiter {
     pub fn deepest(&self, top: usize) -> (Vec<BucketView>, usize) {
         let mut deepest: BinaryHeap<Reverse<Depth>> = BinaryHeap::new();
         let mut count = 0_usize;
-        self.table.each(|key, bucket| {
+        self.each_depth(|depth| {
             count = count.saturating_add(1);
-            let depth = Depth::of(key, bucket);
             if deepest.len() < top {
                 deepest.push(Reverse(depth));
             } else if deepest.peek().is_some_and(|Reverse(least)| *least < depth) {
@@ -52,9 +51,36 @@ impl Limiter {
         (views.collect(), count)
     }
 
+    fn each_depth(&self, mut look: impl FnMut(Depth)) {
+        match &self.policy().rule {
+            Rule::Pace(_) => self.table.each(|key, bucket| look(Depth::of(key, bucket))),
+            Rule::Window(window) => {
+                let used = |key, used| {
+                    look(Depth {
+                        waiting: 0,
+                        owes: used,
+                        key,
+                    });
+                };
+                self.each_used(window, used);
+            }
+        }
+    }
+
     /// How the bucket of `key` stands; `None` where there is none.
     pub fn view(&self, key: KeyId) -> Option<BucketView> {
         let paused = self.pauses.left(key, self.clock.now());
+        if self.policy().rule.window().is_some() {
+            return self.knows(key).then(|| BucketView {
+                id: key,
+                key: None,
+                waiting: 0,
+                length: 0,
+                next_slot: self.remaining(key, None).free_in,
+                oldest_wait: Duration::ZERO,
+                paused,
+            });
+        }
         self.with_known(key, |bucket, now| {
             let owed = || bucket.next().max(bucket.held());
             BucketView {
@@ -73,7 +99,7 @@ impl Limiter {
 
     /// Whether this key has a bucket.
     pub fn knows(&self, key: KeyId) -> bool {
-        self.with_known(key, |_, _| ()).is_some()
+        self.with_known(key, |_, _| ()).is_some() || self.has_tally(key)
     }
 
     /// Says under which text they wait whose key is `key`, where nobody has said so
@@ -94,7 +120,7 @@ impl Limiter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Depth {
     waiting: usize,
-    next: Moment,
+    owes: u64,
     key: KeyId,
 }
 
@@ -102,7 +128,7 @@ impl Depth {
     fn of(key: KeyId, bucket: &Bucket<Waiter>) -> Self {
         Self {
             waiting: bucket.waiting(),
-            next: bucket.next(),
+            owes: bucket.next().as_micros(),
             key,
         }
     }

@@ -10,7 +10,7 @@ use crate::key::KeyId;
 use crate::limit::{OnFailure, Policy};
 use crate::line::{Bucket, Crowded, Heard, Pace, Verdict};
 use crate::metrics::Reason;
-use crate::store::BucketName;
+use crate::store::{BucketName, RedisStore};
 use crate::units::Moment;
 
 /// How a bucket is kept at present.
@@ -44,14 +44,14 @@ impl Limiter {
             Standing::Shared => {
                 self.with_known(key, |bucket, now| {
                     if bucket.is_engaged() {
-                        bucket.attach(&policy.pace, now);
+                        bucket.attach(&policy.rule.pace(), now);
                     }
                 });
             }
             Standing::Alone(pace) => self.part_with_store(policy, key, pace),
             Standing::Closed => {
                 let told = self.with_known(key, Bucket::purge);
-                self.part_with_store(policy, key, &policy.pace);
+                self.part_with_store(policy, key, &policy.rule.pace());
                 self.evict(told.unwrap_or_default(), Reason::Store);
             }
         }
@@ -69,7 +69,7 @@ impl Limiter {
     pub(super) fn pace(&self, policy: &Policy, key: KeyId) -> Pace {
         match self.standing(policy, key) {
             Standing::Alone(pace) => pace,
-            Standing::Shared | Standing::Closed => policy.pace,
+            Standing::Shared | Standing::Closed => policy.rule.pace(),
         }
     }
 
@@ -78,6 +78,7 @@ impl Limiter {
         if self.store.is_none() {
             return;
         }
+        self.recount();
         let policy = self.policy.load_full();
         let mut engaged = Vec::new();
         self.table
@@ -91,31 +92,25 @@ impl Limiter {
 
     fn standing(&self, policy: &Policy, key: KeyId) -> Standing {
         let Some(store) = &self.store else {
-            return Standing::Alone(policy.pace);
-        };
-        let name = BucketName {
-            limit: &policy.name,
-            key,
+            return Standing::Alone(policy.rule.pace());
         };
         let is_odd = || self.with_known(key, |bucket, now| !bucket.retries(now)) == Some(true);
-        if store.is_up(name) && !is_odd() {
-            return Standing::Shared;
-        }
-        match policy.on_failure.unwrap_or(store.config().on_failure) {
-            OnFailure::Local => Standing::Alone(policy.pace.share(store.instances())),
+        match without_store(store, policy, key, is_odd) {
+            None => Standing::Shared,
+            Some(OnFailure::Local) => Standing::Alone(policy.rule.pace().share(store.instances())),
             // A pause holds whatever the store does.
-            OnFailure::Open if self.pauses.left(key, self.clock.now()).is_some() => {
-                Standing::Alone(policy.pace)
+            Some(OnFailure::Open) if self.pauses.left(key, self.clock.now()).is_some() => {
+                Standing::Alone(policy.rule.pace())
             }
-            OnFailure::Open => Standing::Alone(Pace::open()),
-            OnFailure::Closed => Standing::Closed,
+            Some(OnFailure::Open) => Standing::Alone(Pace::open()),
+            Some(OnFailure::Closed) => Standing::Closed,
         }
     }
 
     /// From now on a bucket is kept here.
     fn part_with_store(self: &Arc<Self>, policy: &Policy, key: KeyId, pace: &Pace) {
         let rank = self.store.as_ref().map_or(0, |store| store.rank());
-        let behind = policy.pace.interval().saturating_mul(rank);
+        let behind = policy.rule.pace().interval().saturating_mul(rank);
         let parted = self.with_known(key, |bucket, now| {
             if bucket.is_attached() && pace.is_open() {
                 bucket.forgive(pace, now);
@@ -147,7 +142,7 @@ impl Limiter {
             // One that has left by itself needs no telling.
             let _left = waiter.offer.send(Offer::Refused(refusal));
         }
-        let is_short = |most: Duration| most < policy.pace.longest_wait();
+        let is_short = |most: Duration| most < policy.rule.longest_wait();
         let crowded = if policy.max_wait.is_some_and(is_short) {
             Crowded::MaxWait(Duration::ZERO)
         } else {
@@ -165,4 +160,19 @@ impl Limiter {
             let _left = placed.flatten().map(|placed| placed.send(()));
         }
     }
+}
+
+/// What holds instead of the store's word, where it is away or the key is odd.
+pub(super) fn without_store(
+    store: &RedisStore,
+    policy: &Policy,
+    key: KeyId,
+    is_odd: impl FnOnce() -> bool,
+) -> Option<OnFailure> {
+    let name = BucketName {
+        limit: &policy.name,
+        key,
+    };
+    let away = !store.is_up(name) || is_odd();
+    away.then(|| policy.on_failure.unwrap_or(store.config().on_failure))
 }

@@ -6,6 +6,7 @@ mod lines;
 mod pauses;
 mod shared;
 mod upstreams;
+mod windows;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 use crate::key::{KeyHasher, KeyId};
-use crate::limit::{Exempt, OnMissingKey, Policy};
+use crate::limit::{Exempt, OnMissingKey, Policy, Rule};
 use crate::line::Pace;
 use crate::metrics::{Metrics, Reason};
 use crate::store::{RedisStore, Room};
@@ -70,13 +71,24 @@ impl Stage {
         delay: u32,
         max_wait: Option<Duration>,
     ) -> Arc<Limiter> {
+        let pace = Pace::new(rate.parse().expect("a rate"), burst, delay).expect("a pace");
+        self.limit_of(store, name, Rule::Pace(pace), max_wait)
+    }
+
+    fn limit_of(
+        &self,
+        store: Option<Arc<RedisStore>>,
+        name: &str,
+        rule: Rule,
+        max_wait: Option<Duration>,
+    ) -> Arc<Limiter> {
         let policy = Policy {
             name: name.into(),
             key: "{ip}".parse().expect("a key"),
             ipv6_prefix: 64,
             exempt: Exempt::default(),
             on_missing_key: OnMissingKey::Reject,
-            pace: Pace::new(rate.parse().expect("a rate"), burst, delay).expect("a pace"),
+            rule,
             max_wait,
             status: StatusCode::TOO_MANY_REQUESTS,
             dry_run: false,

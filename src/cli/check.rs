@@ -4,7 +4,7 @@ use std::io::{Result, Write};
 use std::path::Path;
 
 use crate::config::{Config, Outlook, RouteConfig, load, warnings};
-use crate::limit::{OnFailure, Policy};
+use crate::limit::{OnFailure, Policy, Rule};
 use crate::store::{RedisConfig, Topology};
 use crate::units::Human;
 
@@ -83,10 +83,16 @@ fn limit(policy: &Policy) -> [String; 2] {
     } else {
         ""
     };
+    let rule = match &policy.rule {
+        Rule::Pace(pace) => format!(
+            "{}, burst {}",
+            pace.rate(),
+            outlook.at_once - 1 + outlook.places
+        ),
+        Rule::Window(window) => format!("{window}, {}", policy.rule.algorithm()),
+    };
     let text = format!(
-        "{}, burst {}: of many at once {pass}, {wait}, the rest are refused with {}{dry_run}",
-        policy.pace.rate(),
-        outlook.at_once - 1 + outlook.places,
+        "{rule}: of many at once {pass}, {wait}, the rest are refused with {}{dry_run}",
         policy.status.as_u16(),
     );
     [policy.name.to_string(), text]
@@ -148,6 +154,11 @@ key = "all"
 rate = "50r/s"
 burst = 1
 status = 503
+[limits.daily]
+algorithm = "sliding_window_counter"
+key = "{header.x-api-key}"
+limit = 1000
+window = "1d"
 [upstreams.api]
 url = "http://127.0.0.1:8000"
 [[routes]]
@@ -156,7 +167,7 @@ host = "pay.example.com"
 path = "/v1/"
 methods = ["POST", "PUT"]
 upstream = "api"
-limits = ["line", "tokens", "one"]
+limits = ["daily", "line", "tokens", "one"]
 [[routes]]
 path = "/free"
 upstream = "api"
@@ -172,12 +183,13 @@ upstream = "api"
 weir.toml: nothing is wrong
 
 limits
+  daily   1000 per 1d, sliding_window_counter: of many at once 1000 pass, nobody waits, the rest are refused with 429
   line    10r/s, burst 20: of many at once 1 passes, 20 more wait, the last 2s, the rest are refused with 429
   one     50r/s, burst 1: of many at once 1 passes, 1 more waits, at most 20ms, the rest are refused with 503
   tokens  5r/m, burst 2: of many at once 3 pass, nobody waits, the rest are refused with 429 (dry run: none is)
 
 routes
-  pay    POST PUT pay.example.com/v1/ > line > tokens > one > upstream api
+  pay    POST PUT pay.example.com/v1/ > daily > line > tokens > one > upstream api
   /free  /free > upstream api
 
 warning: limits.line: max_wait of 2s is reached with 20 waiting: 1 place stays empty

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::testing::{config, each_is_a_fault, faults};
 use crate::limit::{OnMissingKey, Policy};
+use crate::window::{Kind, Window};
 
 #[test]
 fn each_fault_of_a_limit_is_named() {
@@ -42,11 +43,15 @@ fn each_fault_of_a_limit_is_named() {
             ),
             (
                 "limit = 5",
-                "limits.l.limit: belongs to the window algorithms, which are not supported yet",
+                "limits.l.limit: belongs to the window algorithms; a bucket has a rate",
             ),
             (
                 "window = \"1d\"",
-                "limits.l.window: belongs to the window algorithms, which are not supported yet",
+                "limits.l.window: belongs to the window algorithms; a bucket has a rate",
+            ),
+            (
+                "offset = \"1h\"",
+                "limits.l.offset: belongs to the window algorithms; a bucket has a rate",
             ),
             (
                 "on_failure = \"open\"",
@@ -71,18 +76,6 @@ fn each_fault_of_a_limit_is_named() {
             (
                 "dry_run = \"true\"",
                 "limits.l.dry_run: `true` must be true or false",
-            ),
-            (
-                "algorithm = \"fixed_window\"",
-                "limits.l.algorithm: `fixed_window` is not supported yet; use `leaky_bucket` or `token_bucket`",
-            ),
-            (
-                "algorithm = \"sliding_window_log\"",
-                "limits.l.algorithm: `sliding_window_log` is not supported yet; use `leaky_bucket` or `token_bucket`",
-            ),
-            (
-                "algorithm = \"sliding_window_counter\"\nlimit = 5",
-                "limits.l.algorithm: `sliding_window_counter` is not supported yet; use `leaky_bucket` or `token_bucket`",
             ),
             (
                 "skip = [\"10.0.0/8\"]",
@@ -198,6 +191,117 @@ fn each_fault_of_a_token_bucket_is_named() {
 }
 
 #[test]
+fn each_fault_of_a_window_is_named() {
+    let fixed = "algorithm = \"fixed_window\"\nlimit = 5\nwindow = \"1h\"";
+    let bucket = "belongs to the bucket algorithms; a window has a limit";
+    let limit = format!("[limits.l]\nkey = \"{{ip}}\"\n{fixed}");
+    for (written, of) in [
+        ("rate = \"1r/s\"", "rate"),
+        ("burst = 5", "burst"),
+        ("delay = 5", "delay"),
+        ("nodelay = true", "nodelay"),
+        ("capacity = 5", "capacity"),
+    ] {
+        each_is_a_fault(&limit, &[(written, &format!("limits.l.{of}: {bucket}"))]);
+    }
+    each_is_a_fault(
+        &limit,
+        &[
+            (
+                "offset = \"1h\"",
+                "limits.l.offset: `1h` is not shorter than the window of 1h",
+            ),
+            (
+                "offset = \"1\"",
+                "limits.l.offset: `1` is not a span of time: write a number and a unit, like 250ms, 5s, 2m, 1h or 1d",
+            ),
+            (
+                "offset = \"-1h\"",
+                "limits.l.offset: `-1h` is not a span of time: write a number and a unit, like 250ms, 5s, 2m, 1h or 1d",
+            ),
+        ],
+    );
+    let window = |text: &str| format!("[limits.l]\nkey = \"{{ip}}\"\n{text}");
+    each_is_a_fault(
+        &window("algorithm = \"sliding_window_log\"\nwindow = \"1m\""),
+        &[
+            ("limit = 0", "limits.l.limit: `0` must be from 1 to 100000"),
+            (
+                "limit = -5",
+                "limits.l.limit: `-5` must be from 1 to 100000",
+            ),
+            (
+                "limit = 100001",
+                "limits.l.limit: `100001` must be from 1 to 100000",
+            ),
+            (
+                "offset = \"1s\"\nlimit = 5",
+                "limits.l.offset: belongs to `algorithm = \"fixed_window\"`; a sliding window begins nowhere",
+            ),
+        ],
+    );
+    each_is_a_fault(
+        &window("algorithm = \"sliding_window_counter\"\nlimit = 5"),
+        &[
+            (
+                "window = \"0s\"",
+                "limits.l.window: `0s` must be from 100ms to 366d",
+            ),
+            (
+                "window = \"400d\"",
+                "limits.l.window: `400d` must be from 100ms to 366d",
+            ),
+            (
+                "window = 60",
+                "limits.l.window: `60` must be a span of time, as a string like \"250ms\" or \"5s\"",
+            ),
+        ],
+    );
+    assert_eq!(
+        faults("\n[limits.l]\nkey = \"{ip}\"\nalgorithm = \"fixed_window\""),
+        [
+            "2: limits.l.limit: is missing: write how many may pass in a window",
+            "2: limits.l.window: is missing: write a span of time, like \"1m\" or \"1d\"",
+        ]
+    );
+}
+
+#[test]
+fn a_window_is_what_is_written() {
+    let read = |text: &str| {
+        let config = config(&format!("[limits.l]\nkey = \"{{ip}}\"\n{text}"));
+        let limit = config.limits.first().expect("a limit").rule;
+        *limit.window().expect("a window")
+    };
+    let hours = |hours| Duration::from_hours(hours);
+    for (text, kind, limit, span, offset) in [
+        (
+            "algorithm = \"fixed_window\"\nlimit = 5\nwindow = \"1d\"\noffset = \"5h\"",
+            Kind::Fixed,
+            5,
+            hours(24),
+            hours(5),
+        ),
+        (
+            "algorithm = \"sliding_window_log\"\nlimit = 100000\nwindow = \"1h\"",
+            Kind::Log,
+            100_000,
+            hours(1),
+            hours(0),
+        ),
+        (
+            "algorithm = \"sliding_window_counter\"\nlimit = 10000000\nwindow = \"366d\"",
+            Kind::Counter,
+            10_000_000,
+            hours(366 * 24),
+            hours(0),
+        ),
+    ] {
+        assert_eq!(read(text), Window::new(kind, limit, span, offset), "{text}");
+    }
+}
+
+#[test]
 fn names_are_plain() {
     for name in ["\"\"", "API", "\"a b\"", "ü", &"x".repeat(65)] {
         let name = if name.is_ascii() {
@@ -224,7 +328,7 @@ fn policy(text: &str) -> Policy {
 
 #[test]
 fn a_burst_is_places_or_passes() {
-    let pace = |text| (policy(text).pace.burst(), policy(text).pace.delay());
+    let pace = |text| (policy(text).rule.burst(), policy(text).rule.delay());
     for (text, burst, delay) in [
         ("", 0, 0),
         ("burst = 20", 20, 0),

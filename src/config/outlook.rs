@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::limit::Policy;
+use crate::limit::{Policy, Rule};
+use crate::window::Window;
 
 /// What becomes of many requests with one key that come at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,14 +16,17 @@ pub struct Outlook {
     pub unreachable: u32,
     /// How long the last of those who wait does so.
     pub worst_wait: Duration,
-    /// The time between two that leave.
+    /// The time between two that leave; of a window, its span.
     pub interval: Duration,
 }
 
 impl Outlook {
     /// What becomes of those who ask `policy`.
     pub fn of(policy: &Policy) -> Self {
-        let pace = policy.pace;
+        let pace = match &policy.rule {
+            Rule::Pace(pace) => pace,
+            Rule::Window(window) => return Self::of_window(window),
+        };
         let interval = pace.rate().interval();
         let span = |ticks: u128| {
             let micros = ticks.div_ceil(u128::from(interval.ticks_per_micro()).max(1));
@@ -44,6 +48,16 @@ impl Outlook {
             interval: span(ticks),
         }
     }
+
+    fn of_window(window: &Window) -> Self {
+        Self {
+            at_once: window.limit(),
+            places: 0,
+            unreachable: 0,
+            worst_wait: Duration::ZERO,
+            interval: window.span(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -59,7 +73,9 @@ mod tests {
             ipv6_prefix: 64,
             exempt: Exempt::default(),
             on_missing_key: OnMissingKey::Reject,
-            pace: Pace::new(rate.parse().expect("a rate"), burst, delay).expect("a pace"),
+            rule: Rule::Pace(
+                Pace::new(rate.parse().expect("a rate"), burst, delay).expect("a pace"),
+            ),
             max_wait: max_wait.map(Duration::from_millis),
             status: http::StatusCode::TOO_MANY_REQUESTS,
             dry_run: false,

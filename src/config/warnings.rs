@@ -10,7 +10,7 @@ use super::checked::{Config, RouteConfig};
 use super::outlook::Outlook;
 use crate::forward::TargetKind;
 use crate::key::{Facts, KeyHasher};
-use crate::limit::{OnMissingKey, Policy};
+use crate::limit::{OnMissingKey, Policy, Rule};
 use crate::units::Human;
 
 /// So long clients wait that set no time of their own.
@@ -101,16 +101,18 @@ fn of_server(config: &Config, warn: &mut impl FnMut(String, String)) {
 fn of_limit(config: &Config, policy: &Policy, warn: &mut impl FnMut(String)) {
     let outlook = Outlook::of(policy);
     let worst = outlook.worst_wait;
-    if policy.pace.burst() == 0 {
+    if let Rule::Pace(pace) = &policy.rule
+        && pace.burst() == 0
+    {
         warn(format!(
             "{} without burst refuses whatever comes closer together than {}: of 10 requests at once 1 passes; set burst (and delay or nodelay), or a larger capacity",
-            policy.pace.rate(),
+            pace.rate(),
             Human(outlook.interval),
         ));
     }
     if let Some(max_wait) = policy.max_wait.map(Human) {
         let of = outlook.unreachable;
-        if !policy.pace.has_line() {
+        if !policy.rule.has_line() {
             warn("max_wait has no effect: nobody waits here".to_owned());
         } else if outlook.places == 0 {
             let interval = Human(outlook.interval);

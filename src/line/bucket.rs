@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::ledger::{Ledger, Loan, Use};
 use super::mirror::Mirror;
-use super::pace::{Load, Pace, Remaining, Slot, Taken, Verdict};
-use crate::units::Moment;
+use super::pace::{Load, Pace, Slot, Taken, Verdict};
+use crate::units::{Moment, Remaining};
 
 /// One key's state in one limit. `T` is how a waiting request is reached.
 ///

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::units::{Human, Interval, Moment, Rate, whole_seconds};
+use crate::units::{Human, Interval, Moment, Rate, Remaining, whole_seconds};
 
 /// How late a slot may be used, at most, and still count as on time. Later than
 /// this it is gone, so that a stalled process does not make up for lost time.
@@ -82,17 +82,6 @@ pub enum Crowded {
     Full(Duration),
     /// The wait would be longer than is allowed.
     MaxWait(Duration),
-}
-
-/// What a bucket would still admit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Remaining {
-    /// Requests that would be admitted if they all came now.
-    pub admits: u64,
-    /// Until one would be admitted.
-    pub free_in: Duration,
-    /// Until the bucket is as if nobody had come.
-    pub idle_in: Duration,
 }
 
 /// What the wait of a newcomer depends on, besides its limit.

@@ -229,6 +229,12 @@ labels! {
         LeakyBucket = "leaky_bucket",
         /// A bucket without a line.
         TokenBucket = "token_bucket",
+        /// A window aligned to UTC.
+        FixedWindow = "fixed_window",
+        /// A window of which each is kept.
+        SlidingWindowLog = "sliding_window_log",
+        /// A window of which two counts are kept.
+        SlidingWindowCounter = "sliding_window_counter",
         /// Who lives.
         Heartbeat = "heartbeat",
         /// What is paused.

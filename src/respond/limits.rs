@@ -6,8 +6,8 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use smallvec::SmallVec;
 
 use crate::bucket::Claim;
-use crate::line::{Pace, Remaining};
-use crate::units::whole_seconds;
+use crate::limit::Rule;
+use crate::units::{Remaining, whole_seconds};
 
 static RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 static RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -43,13 +43,13 @@ impl LimitFields {
         for claim in claims.iter().filter(|claim| !claim.limiter.is_dry_run()) {
             let policy = claim.limiter.policy();
             let remaining = claim.limiter.remaining(claim.key, max_wait);
-            fields.add(&policy.name, &policy.pace, remaining);
+            fields.add(&policy.name, &policy.rule, remaining);
         }
         fields
     }
 
-    fn add(&mut self, name: &str, pace: &Pace, left: Remaining) {
-        let (quota, window) = quota(pace);
+    fn add(&mut self, name: &str, rule: &Rule, left: Remaining) {
+        let (quota, window) = rule.quota();
         let reset = if left.admits == 0 {
             whole_seconds(left.free_in)
         } else {
@@ -127,12 +127,6 @@ fn add_item(list: &mut Text, name: &str, parameters: [(&str, u64); 2]) {
     }
 }
 
-/// How many requests in how many seconds a pace comes to.
-fn quota(pace: &Pace) -> (u64, u64) {
-    let window = pace.window();
-    (pace.rate().times(window), window)
-}
-
 fn ceil_seconds(span: Duration) -> u64 {
     if span.is_zero() {
         0
@@ -144,11 +138,17 @@ fn ceil_seconds(span: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::line::Pace;
+    use crate::window::{Kind, Window};
 
     fn fields(rate: &str, burst: u32, left: Remaining) -> (String, String) {
         let pace = Pace::new(rate.parse().expect(rate), burst, 0).expect("a pace");
+        shown(&Rule::Pace(pace), left)
+    }
+
+    fn shown(rule: &Rule, left: Remaining) -> (String, String) {
         let mut fields = LimitFields::default();
-        fields.add("per_client", &pace, left);
+        fields.add("per_client", rule, left);
         let text = |text: Text| String::from_utf8(text.to_vec()).expect("text");
         (text(fields.policies), text(fields.limits))
     }
@@ -177,6 +177,19 @@ mod tests {
                 policy,
                 "{rate} burst {burst}"
             );
+        }
+    }
+
+    #[test]
+    fn a_window_says_its_own_limit_and_span() {
+        for (limit, millis, policy) in [
+            (1_000, 86_400_000, "\"per_client\";q=1000;w=86400"),
+            (5, 1_500, "\"per_client\";q=5;w=2"),
+            (5, 100, "\"per_client\";q=5;w=1"),
+        ] {
+            let span = Duration::from_millis(millis);
+            let window = Window::new(Kind::Log, limit, span, Duration::ZERO);
+            assert_eq!(shown(&Rule::Window(window), left(3, 0, 900)).0, policy);
         }
     }
 

@@ -70,19 +70,25 @@ fn resolved(policy: &Policy, estate: &Estate) -> Policy {
 
 fn limiter(policy: Policy, estate: &Estate, before: Option<&App>) -> Arc<Limiter> {
     let same = |limiter: &&Arc<Limiter>| limiter.policy().name == policy.name;
-    if let Some(known) = before.and_then(|before| before.limiters.iter().find(same)) {
+    let known = before.and_then(|before| before.limiters.iter().find(same));
+    if let Some(known) = known.filter(|known| known.policy().rule.is_like(&policy.rule)) {
         known.change(policy);
         return Arc::clone(known);
     }
     let counted = estate.metrics.limit(&policy.name);
-    Limiter::new(
+    let new = Limiter::new(
         policy,
         Arc::clone(&estate.room),
         Arc::clone(&estate.crowd),
         estate.clock,
         counted,
         estate.store.clone(),
-    )
+    );
+    // Those who wait in a line are served by it, though nobody else comes there any more.
+    if let Some(known) = known {
+        new.succeed(known);
+    }
+    new
 }
 
 fn upstream(target: &Target, estate: &Estate, before: Option<&App>) -> Arc<Upstream> {

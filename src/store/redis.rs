@@ -1,6 +1,7 @@
 //! How is a bucket kept that several instances share?
 //!
-//! `lua/` has what Redis does, `answer` reads what it replies. `link` is the
+//! `lua/` has what Redis does, `answer` reads what it replies, `windows` does both for
+//! limits that count. `link` is the
 //! connection, `names` the keys, `mapping` the clock, `distance` how far away it all
 //! is, `breaker` what is away at present, `pauses` what is paused by hand, and `keeper` the task that looks
 //! after them.
@@ -17,7 +18,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::key::KeyId;
 use crate::line::{Call, Reach};
 use crate::metrics::StoreMetrics;
-use crate::units::Clock;
+use crate::units::{Clock, Moment};
 
 mod answer;
 mod breaker;
@@ -36,6 +37,9 @@ mod roll;
 mod saying;
 #[cfg(test)]
 mod token_laws;
+#[cfg(test)]
+mod window_laws;
+mod windows;
 
 pub use config::{Addresses, RedisConfig, Topology, is_redis_url};
 pub use error::StoreError;
@@ -127,6 +131,9 @@ enum Way {
 struct Scripts {
     leaky_bucket: Script,
     token_bucket: Script,
+    fixed_window: Script,
+    sliding_window_log: Script,
+    sliding_window_counter: Script,
     heartbeat: Script,
     pauses: Script,
 }
@@ -153,6 +160,11 @@ impl RedisStore {
             scripts: Scripts {
                 leaky_bucket: Script::new(include_str!("../../lua/leaky_bucket.lua")),
                 token_bucket: Script::new(include_str!("../../lua/token_bucket.lua")),
+                fixed_window: Script::new(include_str!("../../lua/fixed_window.lua")),
+                sliding_window_log: Script::new(include_str!("../../lua/sliding_window_log.lua")),
+                sliding_window_counter: Script::new(include_str!(
+                    "../../lua/sliding_window_counter.lua"
+                )),
                 heartbeat: Script::new(include_str!("../../lua/heartbeat.lua")),
                 pauses: Script::new(include_str!("../../lua/pauses.lua")),
             },
@@ -254,6 +266,12 @@ impl RedisStore {
         call.owed
             .and_then(|owed| self.mapping(part).lock().there(owed))
             .unwrap_or(0)
+    }
+
+    /// What its clock says at `here`, as far as is known.
+    pub fn time(&self, name: BucketName<'_>, here: Moment) -> Option<Moment> {
+        let there = self.mapping(self.part(name)).lock().there(here);
+        there.map(Moment::from_micros)
     }
 
     fn part(&self, name: BucketName<'_>) -> usize {

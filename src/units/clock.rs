@@ -1,6 +1,6 @@
 //! What time is it for the memory store?
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
@@ -23,6 +23,17 @@ impl Clock {
     /// What time it is.
     pub fn now(&self) -> Moment {
         START.after(self.0.elapsed())
+    }
+
+    /// What time it is since 1970 by the clock on the wall, which may step back: for what
+    /// people say begins on the full hour.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "fixed windows are aligned to UTC, and count a step back as standing still"
+    )]
+    pub fn utc() -> Moment {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Moment::default().after(since.unwrap_or_default())
     }
 
     /// When `moment` is for tokio's timers.

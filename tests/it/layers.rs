@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// and from any layer before.
 const LAYERS: &[&[&str]] = &[
     &["units", "metrics", "pem"],
-    &["line", "timer"],
+    &["line", "window", "timer"],
     &["key", "route"],
     &["limit"],
     &["store", "peer"],

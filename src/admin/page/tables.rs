@@ -110,7 +110,7 @@ fn row(f: &mut fmt::Formatter<'_>, cells: &[&dyn fmt::Display]) -> fmt::Result {
 fn limit(f: &mut fmt::Formatter<'_>, limiter: &Limiter, readings: &Readings) -> fmt::Result {
     let policy = limiter.policy();
     let census = limiter.observe();
-    let longest = policy.pace.longest_wait();
+    let longest = policy.rule.longest_wait();
     let state = match (limiter.paused_for(None), policy.dry_run) {
         (Some(left), _) => format!("paused, {} left", Human(left)),
         (None, true) => "dry run".to_owned(),
@@ -124,8 +124,8 @@ fn limit(f: &mut fmt::Formatter<'_>, limiter: &Limiter, readings: &Readings) -> 
             &census.waiting,
             &census.longest,
             &Human(census.oldest),
-            &policy.pace.rate(),
-            &policy.pace.burst(),
+            &policy.rule,
+            &policy.rule.burst(),
             &Human(policy.max_wait.map_or(longest, |most| most.min(longest))),
             &census.buckets,
             &readings.admitted(&policy.name),

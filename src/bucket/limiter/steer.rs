@@ -16,8 +16,8 @@ impl Limiter {
     /// Another policy holds from now on, whoever waits keeps its place.
     pub fn change(self: &Arc<Self>, policy: Policy) {
         self.metrics
-            .configured(policy.pace.rate().per_second(), policy.pace.burst());
-        let pace = policy.pace;
+            .configured(policy.rule.per_second(), policy.rule.burst());
+        let pace = policy.rule.pace();
         // A dry run counts those ahead as if they waited; elsewhere they do wait.
         let places = if policy.dry_run {
             pace.burst().saturating_sub(pace.delay())
@@ -34,6 +34,15 @@ impl Limiter {
             self.flow(key);
         }
         self.doors.open_all();
+        // What the store said was said of another limit.
+        self.windows.each(|_, tally| tally.doubt());
+    }
+
+    /// The same pauses hold here as in the limit that had the name before.
+    pub fn succeed(&self, before: &Self) {
+        self.pauses.take_over(&before.pauses);
+        let paused = self.pauses.left_for_all(self.clock.now());
+        self.metrics.paused(paused.is_some());
     }
 
     /// Lets nobody of a key go for `span`: its upstream asked for that.

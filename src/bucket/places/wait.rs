@@ -160,7 +160,10 @@ impl Places<'_> {
             Entry::Turn(turn) => Stage::Hand(turn),
             Entry::Place(place) => Stage::Line(index, place),
             Entry::Blocked(place) => Stage::Line(index, place.before(self.gate.queue())),
-            Entry::Asked(asked) => Stage::Line(index, asked.into_place()),
+            Entry::Asked(asked) => {
+                let line = |place| Stage::Line(index, place);
+                asked.into_place().map_or(Stage::Free(None), line)
+            }
         })
     }
 

@@ -5,8 +5,9 @@ use super::*;
 /// Changes the limit's pace as a reload would.
 fn repace(limit: &Arc<Limiter>, rate: &str) {
     let mut policy = Policy::clone(&limit.policy());
-    let (burst, delay) = (policy.pace.burst(), policy.pace.delay());
-    policy.pace = Pace::new(rate.parse().expect("a rate"), burst, delay).expect("a pace");
+    let (burst, delay) = (policy.rule.burst(), policy.rule.delay());
+    let pace = Pace::new(rate.parse().expect("a rate"), burst, delay).expect("a pace");
+    policy.rule = Rule::Pace(pace);
     limit.change(policy);
 }
 

@@ -63,7 +63,7 @@ async fn whoever_comes_as_the_store_is_found_again_asks_the_store() {
         knocked: false,
         timer: &stage.timer,
     };
-    let entry = limit.ask_here(&policy, &policy.pace, ask, None);
+    let entry = limit.ask_here(&policy, &policy.rule.pace(), ask, None);
     assert!(
         matches!(entry, Ok(Entry::Asked(_))),
         "a place beside the line"
@@ -79,7 +79,7 @@ async fn a_bucket_that_parts_as_the_store_is_found_again_does_not_stay_apart() {
     let waits = bursting(&stage, &[claim(&limit, "a")], 2);
     sleep(millis(5)).await;
     let policy = limit.policy();
-    let alone = Standing::Alone(policy.pace);
+    let alone = Standing::Alone(policy.rule.pace());
     let standing = limit.keep(&policy, key("a"), alone);
     assert!(matches!(standing, Standing::Shared), "{standing:?}");
     let is_attached = limit.with_known(key("a"), |bucket, _| bucket.is_attached());

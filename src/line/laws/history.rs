@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::events::{Policy, Span, Step, Waker};
 use super::model::{Fate, Model};
-use crate::line::{Bucket, Loan, Promise, Remaining, Ticket, Verdict};
+use crate::line::{Bucket, Loan, Promise, Ticket, Verdict};
 use crate::units::Moment;
+use crate::units::Remaining;
 
 /// What a request that arrives is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::line::{Crowded, Remaining, Verdict};
+use crate::line::{Crowded, Verdict};
 use crate::units::Moment;
+use crate::units::Remaining;
 
 /// How late a slot may be used, at most, and keep the grid.
 pub(super) const TOLERANCE: Duration = Duration::from_millis(2);

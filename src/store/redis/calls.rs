@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use super::answer::OddReply;
 use super::link::Connection;
+use super::mapping::Mapping;
 use super::names::BucketNames;
 use super::saying::{Caller, Saying};
 use super::{BucketName, RedisStore, StoreError, Way, answer};
@@ -41,7 +43,7 @@ impl RedisStore {
             channel: &self.names.channel(),
         };
         let script = saying.leaky_bucket(&self.scripts.leaky_bucket, &names, &caller);
-        let answer = self.call(StoreScript::LeakyBucket, &names, part, call, &script);
+        let answer = self.call_bucket(StoreScript::LeakyBucket, &names, call, &script);
         Ok(answer.await?.map(|answer| Answer {
             buried: roll.edition,
             ..answer
@@ -64,8 +66,22 @@ impl RedisStore {
             call,
         };
         let script = saying.token_bucket(&self.scripts.token_bucket, &names);
-        self.call(StoreScript::TokenBucket, &names, part, call, &script)
+        self.call_bucket(StoreScript::TokenBucket, &names, call, &script)
             .await
+    }
+
+    async fn call_bucket(
+        &self,
+        script: StoreScript,
+        names: &BucketNames,
+        call: &Call,
+        invocation: &redis::ScriptInvocation<'_>,
+    ) -> Result<Option<Answer>, StoreError> {
+        let batch = call.wanted.iter().map(|run| run.count).sum();
+        let runs = call.wanted.len();
+        let read =
+            |reply: &[i64], mapping: &dyn Fn(u64) -> Mapping| answer::read(reply, runs, mapping);
+        self.call(script, names, batch, invocation, read).await
     }
 
     /// Waits for the calls that are under way.
@@ -75,16 +91,18 @@ impl RedisStore {
         }
     }
 
-    async fn call(
+    /// Makes a call for `batch` requests; `read` makes an answer of the reply, and asks
+    /// how Redis's clock relates to this one's by what it says.
+    pub(super) async fn call<A>(
         &self,
         script: StoreScript,
         names: &BucketNames,
-        part: usize,
-        call: &Call,
+        batch: u32,
         invocation: &redis::ScriptInvocation<'_>,
-    ) -> Result<Option<Answer>, StoreError> {
+        read: impl FnOnce(&[i64], &dyn Fn(u64) -> Mapping) -> Result<A, OddReply>,
+    ) -> Result<A, StoreError> {
         let _under_way = UnderWay::new(&self.under_way);
-        let batch: u32 = call.wanted.iter().map(|run| run.count).sum();
+        let part = self.part_of(names);
         self.metrics.batch(script, batch);
         let sent = self.clock.now();
         let reply: Result<Vec<i64>, StoreError> = self.invoke(invocation).await;
@@ -95,7 +113,7 @@ impl RedisStore {
                 mapping.observe(now, sent, got);
                 *mapping
             };
-            answer::read(&reply, call.wanted.len(), mapping).map_err(StoreError::from)
+            read(&reply, &mapping).map_err(StoreError::from)
         });
         match &answer {
             Ok(_) => {

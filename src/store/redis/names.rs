@@ -1,6 +1,7 @@
 //! Under which keys is a bucket in Redis?
 
 use crate::key::KeyId;
+use crate::window::Kind;
 
 /// How many parts the hash slots of a cluster are watched in: each lies on one
 /// server, but where two servers' ranges meet.
@@ -54,6 +55,19 @@ impl Names {
     /// The channel on which instances wake each other.
     pub(super) fn channel(&self) -> String {
         format!("{}:wake", self.prefix)
+    }
+}
+
+impl BucketNames {
+    /// The keys of a window. Each kind has its own, so that a limit may change from one
+    /// to another.
+    pub(super) fn window(&self, kind: Kind) -> Vec<String> {
+        let bucket = &self.bucket;
+        match kind {
+            Kind::Fixed => vec![format!("{bucket}:fixed")],
+            Kind::Counter => vec![format!("{bucket}:counter")],
+            Kind::Log => vec![format!("{bucket}:log"), format!("{bucket}:log:entries")],
+        }
     }
 }
 

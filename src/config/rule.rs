@@ -1,0 +1,177 @@
+//! How many may go, and when: what does `algorithm` say, and the keys that belong to it?
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::field::Field;
+use super::section::Section;
+use crate::limit::Rule;
+use crate::line::{Pace, PaceError};
+use crate::units::{Human, Rate, RateError};
+use crate::window::{Kind, Window};
+
+const MOST_PLACES: u32 = 10_000_000;
+/// A log keeps each one that passed.
+const MOST_LOGGED: u32 = 100_000;
+const WINDOW: RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_hours(366 * 24);
+
+#[derive(Clone, Copy)]
+enum Algorithm {
+    LeakyBucket,
+    TokenBucket,
+    Window(Kind),
+}
+
+const ALGORITHMS: [(&str, Algorithm); 5] = [
+    ("leaky_bucket", Algorithm::LeakyBucket),
+    ("token_bucket", Algorithm::TokenBucket),
+    ("fixed_window", Algorithm::Window(Kind::Fixed)),
+    ("sliding_window_log", Algorithm::Window(Kind::Log)),
+    ("sliding_window_counter", Algorithm::Window(Kind::Counter)),
+];
+
+const OF_BUCKETS: [&str; 5] = ["rate", "burst", "delay", "nodelay", "capacity"];
+const OF_WINDOWS: [&str; 3] = ["limit", "window", "offset"];
+
+pub(super) fn rule(section: &Section<'_>) -> Option<Rule> {
+    let algorithm = section.get("algorithm");
+    let algorithm = algorithm.map_or(Some(Algorithm::LeakyBucket), |field| {
+        field.choice(&ALGORITHMS, &[])
+    });
+    match algorithm {
+        None => {
+            // Which keys belong to an algorithm that isn't there, nobody can tell.
+            section.settle(&OF_BUCKETS);
+            section.settle(&OF_WINDOWS);
+            section.get("rate").and_then(|field| rate_of(&field));
+            None
+        }
+        Some(Algorithm::LeakyBucket) => pace(section, leaky_bucket).map(Rule::Pace),
+        Some(Algorithm::TokenBucket) => pace(section, token_bucket).map(Rule::Pace),
+        Some(Algorithm::Window(kind)) => window(section, kind).map(Rule::Window),
+    }
+}
+
+fn window(section: &Section<'_>, kind: Kind) -> Option<Window> {
+    section.refuse(
+        &OF_BUCKETS,
+        "belongs to the bucket algorithms; a window has a limit",
+    );
+    let most = if kind == Kind::Log {
+        MOST_LOGGED
+    } else {
+        MOST_PLACES
+    };
+    let limit = section.need("limit", "write how many may pass in a window");
+    let limit = limit.and_then(|field| field.whole(&(1..=most)));
+    let span = section.need("window", "write a span of time, like \"1m\" or \"1d\"");
+    let span = span.and_then(|field| field.duration(&WINDOW));
+    let offset = if kind == Kind::Fixed {
+        offset(section, span)
+    } else {
+        section.refuse(
+            &["offset"],
+            "belongs to `algorithm = \"fixed_window\"`; a sliding window begins nowhere",
+        );
+        Some(Duration::ZERO)
+    };
+    Some(Window::new(kind, limit?, span?, offset?))
+}
+
+/// How long after full multiples of its span, in UTC, a window begins.
+fn offset(section: &Section<'_>, span: Option<Duration>) -> Option<Duration> {
+    let Some(field) = section.get("offset") else {
+        return Some(Duration::ZERO);
+    };
+    let offset = field.duration(&(Duration::ZERO..=*WINDOW.end()))?;
+    if let Some(span) = span.filter(|span| offset >= *span) {
+        field.refuse(format_args!(
+            "is not shorter than the window of {}",
+            Human(span)
+        ));
+        return None;
+    }
+    Some(offset)
+}
+
+fn pace<'a>(
+    section: &Section<'a>,
+    burst: impl FnOnce(&Section<'a>) -> Option<Burst<'a>>,
+) -> Option<Pace> {
+    section.refuse(
+        &OF_WINDOWS,
+        "belongs to the window algorithms; a bucket has a rate",
+    );
+    let rate = section.need("rate", "write a number and a unit, like \"10r/s\"");
+    let rate = rate.and_then(|field| Some((rate_of(&field)?, field.text()?.from_env)));
+    let (at, burst, delay) = burst(section)?;
+    let (rate, from_env) = rate?;
+    match Pace::new(rate, burst, delay) {
+        Ok(pace) => Some(pace),
+        Err(error) => {
+            let at = at.or_else(|| section.get("rate"))?;
+            match error {
+                PaceError::Drain { .. } if from_env => {
+                    at.refuse("takes too long to drain at this rate");
+                }
+                PaceError::Drain { .. } | PaceError::Delay { .. } => at.fault(error),
+            }
+            None
+        }
+    }
+}
+
+fn rate_of(field: &Field<'_>) -> Option<Rate> {
+    let text = field.text()?;
+    let shown = field.shown().unwrap_or_default();
+    let error = match text.value.parse::<Rate>() {
+        Ok(rate) => return Some(rate),
+        Err(RateError::Shape(_)) => RateError::Shape(shown),
+        Err(RateError::Zero(_)) => RateError::Zero(shown),
+        Err(RateError::Range(_)) => RateError::Range(shown),
+    };
+    field.fault(error);
+    None
+}
+
+/// Where a burst is written, the burst, and how much of it passes at once.
+type Burst<'a> = (Option<Field<'a>>, u32, u32);
+
+fn leaky_bucket<'a>(section: &Section<'a>) -> Option<Burst<'a>> {
+    section.refuse(
+        &["capacity"],
+        "belongs to `algorithm = \"token_bucket\"`; a leaky bucket has a burst",
+    );
+    let places = 0..=MOST_PLACES;
+    let field = section.get("burst");
+    let burst = field.as_ref().map_or(Some(0), |field| field.whole(&places));
+    let nodelay = section.flag("nodelay", false);
+    let delay_field = section.get("delay");
+    let delay = delay_field
+        .as_ref()
+        .map_or(Some(0), |field| field.whole(&places));
+    let (burst, delay) = (burst?, delay?);
+    match delay_field {
+        Some(field) if nodelay => {
+            field.fault("does not go with nodelay, which lets the whole burst pass at once");
+            None
+        }
+        Some(at) if delay > burst => {
+            at.refuse(format_args!("is above the burst of {burst}"));
+            None
+        }
+        _ => Some((field, burst, if nodelay { burst } else { delay })),
+    }
+}
+
+fn token_bucket<'a>(section: &Section<'a>) -> Option<Burst<'a>> {
+    section.refuse(
+        &["burst", "delay", "nodelay"],
+        "belongs to `algorithm = \"leaky_bucket\"`; a token bucket has a capacity",
+    );
+    let field = section.need("capacity", "write how many requests may pass at once")?;
+    let capacity = field.whole(&(1..=MOST_PLACES))?;
+    let burst = capacity.saturating_sub(1);
+    Some((Some(field), burst, burst))
+}
