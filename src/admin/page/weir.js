@@ -220,7 +220,9 @@ function card(name) {
 }
 
 function about_(limit) {
-  const facts = [limit.rate, limit.algorithm === "token_bucket" ? `${limit.burst} at once` : `burst ${whole.format(limit.burst)}`];
+  const facts = [limit.rate];
+  if (limit.window_seconds !== null) facts.push(limit.algorithm.replaceAll("_", " "));
+  else facts.push(limit.algorithm === "token_bucket" ? `${limit.burst} at once` : `burst ${whole.format(limit.burst)}`);
   if (limit.algorithm === "leaky_bucket" && limit.delay) {
     facts.push(limit.delay >= limit.burst ? "nobody waits" : `first ${whole.format(limit.delay)} at once`);
   }
