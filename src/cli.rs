@@ -2,6 +2,7 @@
 
 pub mod check;
 mod demo;
+mod import;
 mod log;
 mod remote;
 mod serve;
@@ -29,6 +30,8 @@ enum Command {
     Serve(ConfigFile),
     /// Say what a config file comes to, or all that is wrong with it.
     Check(ConfigFile),
+    /// Make a config from one of another product.
+    Import(import::Import),
     /// Say how a running instance stands.
     Status(remote::Instance),
     /// Draw how a running instance stands, once a second.
@@ -71,6 +74,7 @@ pub fn main() -> ExitCode {
                 })
                 .map_err(Into::into)
         }
+        Command::Import(import) => import::import(&import),
         Command::Status(instance) => remote::status(&instance),
         Command::Top(top) => remote::top(&top),
         Command::Pause(pause) => remote::pause(&pause),

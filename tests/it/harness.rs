@@ -46,7 +46,7 @@ pub(crate) use redis::{Caller, Cluster, Redis, Secure, Sentinels, Value};
 pub(crate) use request::Request;
 pub(crate) use severing::{Severing, Way};
 pub(crate) use visits::{Crowd, Visit, crowds, none_failed, visits};
-pub(crate) use weir::{Weir, run, run_knowing};
+pub(crate) use weir::{Ran, Weir, run, run_knowing};
 pub(crate) use wire::{Heard, Wire};
 
 /// How long anything may take that is certain to come.

@@ -22,6 +22,7 @@ mod harness;
 mod headers;
 mod health;
 mod holds;
+mod imports;
 mod keys;
 mod layers;
 mod leaving;
