@@ -5,6 +5,8 @@ mod demo;
 mod import;
 mod log;
 mod remote;
+mod row;
+mod screen;
 mod serve;
 
 use std::io::Write as _;

@@ -1,7 +1,7 @@
 //! What does weir do, in ten seconds?
 //!
 //! `act` says what is played; `backend`, `instance` and `client` play it and note
-//! on the `tape` what happens. `frame` draws a `scene` in rows, `screen` shows
+//! on the `tape` what happens. `frame` draws a `scene` in rows, the `screen` shows
 //! them; `verdict` compares what is `measured` with what was promised.
 
 mod act;
@@ -12,9 +12,7 @@ mod frame;
 mod frame_tests;
 mod instance;
 mod measured;
-mod row;
 mod scene;
-mod screen;
 mod tape;
 mod verdict;
 
@@ -26,11 +24,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
+use super::row::Ink;
+use super::screen::{Manner, Screen};
 use act::{Act, Limit, acts};
 use frame::{Scale, frame};
-use row::Ink;
 use scene::Scene;
-use screen::{Manner, Screen};
 use tape::Tape;
 
 const LIMIT: Limit = Limit { rate: 5, burst: 20 };

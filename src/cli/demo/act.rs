@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::frame::Lane;
-use super::row::Ink;
+use crate::cli::row::Ink;
 
 /// The limit that is shown.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::act::Limit;
-use super::row::{Ink, Row};
 use super::scene::{Scene, clusters};
+use crate::cli::row::{Ink, Row};
 
 /// What one lane of the picture shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,7 +32,7 @@ impl Manner {
     }
 }
 
-/// Where the demo is drawn. A picture is drawn over the one before it until it
+/// Where something is drawn. A picture is drawn over the one before it until it
 /// is kept; what can't draw over gets the kept ones alone.
 #[derive(Debug)]
 pub(super) struct Screen<W: Write = Stdout> {
