@@ -2,6 +2,7 @@
 
 pub mod check;
 mod demo;
+mod explain;
 mod import;
 mod log;
 mod remote;
@@ -32,6 +33,8 @@ enum Command {
     Serve(ConfigFile),
     /// Say what a config file comes to, or all that is wrong with it.
     Check(ConfigFile),
+    /// Draw what a burst would see at a limit: who passes, who waits how long, who is refused.
+    Explain(explain::Explain),
     /// Make a config from one of another product.
     Import(import::Import),
     /// Say how a running instance stands.
@@ -76,6 +79,7 @@ pub fn main() -> ExitCode {
                 })
                 .map_err(Into::into)
         }
+        Command::Explain(asked) => explain::explain(&asked),
         Command::Import(import) => import::import(&import),
         Command::Status(instance) => remote::status(&instance),
         Command::Top(top) => remote::top(&top),

@@ -110,6 +110,53 @@ fn absurd_rates_and_bursts_are_refused_when_the_config_loads() {
 }
 
 #[test]
+fn explain_tells_who_passes_who_waits_and_who_is_refused() {
+    let ran = run(&["explain", "--limit", "main", "--burst", "7"], Some(SOUND));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    for row in [
+        "1  at once  ",
+        "6  500ms    ",
+        "7  refused  429, Retry-After: 1",
+    ] {
+        assert!(ran.out.contains(row), "{row} is not in\n{}", ran.out);
+    }
+    assert!(!ran.out.contains('\u{1b}'), "no escapes in a pipe");
+    let ran = run(&["explain", "--json"], Some(SOUND));
+    let told: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+    let requests = told["requests"].as_array().expect("requests");
+    assert_eq!(requests.len(), 8);
+    let fates: Vec<_> = requests.iter().map(|it| it["fate"].as_str()).collect();
+    assert_eq!(fates.first(), Some(&Some("passes")));
+    assert_eq!(requests.get(5).expect("a sixth")["wait_seconds"], 0.5);
+    let seventh = requests.get(6).expect("a seventh");
+    assert_eq!(seventh["retry_after_seconds"], 1);
+    assert_eq!(
+        (&seventh["status"], &seventh["reason"]),
+        (&429.into(), &"full".into())
+    );
+}
+
+#[test]
+fn explain_names_the_limits_where_it_does_not_know_which() {
+    let more = format!("[limits.other]\nkey = \"all\"\nrate = \"1r/s\"\n{SOUND}");
+    for (line, config, said) in [
+        (
+            &["explain", "--limit", "mian"][..],
+            SOUND,
+            "has no limit `mian`; known are main",
+        ),
+        (&["explain"], &more, "--limit main, other?"),
+        (&["explain"], FAULTY, "limits.main.rate: "),
+    ] {
+        let ran = run(line, Some(config));
+        assert_eq!((ran.code, &*ran.out), (Some(1), ""), "{line:?}");
+        assert!(ran.err.contains(said), "{line:?}: {}", ran.err);
+    }
+    let ran = run(&["explain", "--burst", "0"], Some(SOUND));
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+}
+
+#[test]
 fn an_odd_command_line_ends_with_2_and_help_with_0() {
     for (line, code) in [
         (&["--help"][..], 0),

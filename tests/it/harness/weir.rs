@@ -359,7 +359,7 @@ pub(crate) fn run_knowing(
 fn command(config: &Path, command_line: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.args(command_line);
-    if matches!(command_line, ["serve" | "check"]) {
+    if matches!(command_line, ["serve" | "check"] | ["explain", ..]) {
         command.arg("-c").arg(config);
     }
     command
