@@ -66,6 +66,27 @@ fn every_snippet_of_the_reference_is_sound() {
     assert_eq!(faults, vec![Vec::<String>::new(); 5], "{faults:#?}");
 }
 
+const COMING_FROM: &str = include_str!("../../docs/coming-from.md");
+
+#[test]
+fn every_snippet_for_those_who_come_from_elsewhere_is_sound() {
+    let snippets = COMING_FROM.split("```toml\n").skip(1);
+    let snippets: Vec<_> = snippets
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert_eq!(snippets.len(), 7, "one for each product");
+    for snippet in snippets {
+        let config = parse(snippet, Path::new("x.toml"), &|_| None).expect(snippet);
+        let asked = |limit| {
+            config
+                .routes
+                .iter()
+                .any(|route| route.limits.contains(&limit))
+        };
+        assert!((0..config.limits.len()).all(asked), "{snippet}");
+    }
+}
+
 #[test]
 fn the_reference_has_every_key() {
     let keys = "listen admin admin_token admin_read_only trusted_proxies shutdown_grace threads \
