@@ -145,6 +145,7 @@ impl<'a> Routes<'a> {
             );
             return Ok(());
         }
+        edges(site, notes);
         if let Some(returned) = own(level.own(), "return") {
             if own(level.own(), "limit_req").is_some() {
                 notes.differs(returned, "as in NGINX, no limit_req holds for it");
@@ -214,7 +215,6 @@ impl<'a> Routes<'a> {
             }) => {
                 leads.upstream = upstream;
                 leads.strip_prefix = strip_prefix;
-                edges(site, notes);
             }
             Err(why) => {
                 notes.left_out(pass, &format!("{why}; weir answers 501 there"));

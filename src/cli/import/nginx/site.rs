@@ -68,7 +68,7 @@ pub(super) fn edges(site: &Site<'_>, notes: &mut Notes) {
         let why = format!("the route takes {bare}/… as well");
         notes.differs(site.directive, &why);
     } else if path != "/" && path.ends_with('/') {
-        let why = format!("{bare} is taken as it is; NGINX redirects it to {path}");
+        let why = format!("the route takes {bare} as well, and redirects nobody to {path}");
         notes.differs(site.directive, &why);
     } else if path != "/" {
         let why = format!("a route takes whole segments: {path} and {path}/…, not {path}x");

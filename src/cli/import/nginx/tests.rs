@@ -306,6 +306,32 @@ fn every_directive_that_does_not_come_along_is_named_on_both_sides() {
 }
 
 #[test]
+fn where_a_route_takes_more_or_less_than_its_location_is_said() {
+    for (location, why) in [
+        ("= /x", "the route takes /x/… as well"),
+        ("/x", "a route takes whole segments: /x and /x/…, not /xx"),
+        (
+            "^~ /x/",
+            "the route takes /x as well, and redirects nobody to /x/",
+        ),
+    ] {
+        for inside in [
+            "return 204;",
+            "root /x;",
+            "deny all;",
+            "proxy_pass http://a;",
+        ] {
+            let text = format!("server {{\nlocation {location} {{ {inside} }} }}");
+            let notes = import(&text).notes;
+            let note = format!("x:2: location {location}: differs: {why}");
+            assert!(notes.contains(&note), "{text}: {notes:#?}");
+        }
+    }
+    let notes = import("server { location / { proxy_pass http://a; } }").notes;
+    assert_eq!(notes, Vec::<String>::new());
+}
+
+#[test]
 fn a_zone_that_means_two_things_becomes_two_limits() {
     let text = "limit_req_zone $host zone=a:1m rate=1r/s;
         server {
