@@ -61,7 +61,7 @@ pub(super) fn explain(asked: &Explain) -> anyhow::Result<ExitCode> {
         }
     };
     let count = asked.burst.unwrap_or_else(|| {
-        let all = u64::from(policy.pace.burst()).saturating_add(3);
+        let all = u64::from(policy.rule.burst()).saturating_add(3);
         all.min(MOST)
     });
     let fates = fates(policy, count);
@@ -100,7 +100,8 @@ fn told(policy: &Policy, fates: &[Fate]) -> Value {
     json!({
         "limit": &*policy.name,
         "key": policy.key.to_string(),
-        "rate": policy.pace.rate().to_string(),
+        "algorithm": policy.rule.algorithm(),
+        "rate": policy.rule.to_string(),
         "dry_run": policy.dry_run,
         "requests": requests.collect::<Vec<_>>(),
     })

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::limit::Policy;
+use crate::limit::{Policy, Rule};
 use crate::line::{Bucket, Crowded, Pace, Verdict};
 use crate::units::{Moment, whole_seconds};
+use crate::window::{self, Tally, Window};
 
 /// What becomes of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +28,33 @@ const NOW: Moment = Moment::from_micros(100 * 366 * 86_400 * 1_000_000);
 
 /// What becomes of `count` requests with one key that find the limit idle.
 ///
-/// Each algorithm plays the burst by its own arithmetic; all but the windows are a line.
+/// Each algorithm plays the burst by its own arithmetic.
 pub(super) fn fates(policy: &Policy, count: u64) -> Vec<Fate> {
-    line(&policy.pace, policy.max_wait, count)
+    match &policy.rule {
+        Rule::Pace(pace) => line(pace, policy.max_wait, count),
+        Rule::Window(span) => window(span, count),
+    }
+}
+
+/// What becomes of them in a window. They find a fixed one as it begins, so that the
+/// time to come back is the longest there is.
+fn window(window: &Window, count: u64) -> Vec<Fate> {
+    let [now, offset, span] = [
+        NOW.as_micros().into(),
+        window.offset().as_micros(),
+        window.span().as_micros(),
+    ];
+    let into = now.saturating_sub(offset).checked_rem(span).unwrap_or(0);
+    let now = Moment::from_micros(u64::try_from(now.saturating_sub(into)).unwrap_or(u64::MAX));
+    let mut tally: Tally<()> = Tally::new(window);
+    let mut fate = |_request| match tally.ask(window, now, 1) {
+        window::Verdict::Passed(_) => Fate::Passes,
+        window::Verdict::Refused(free) => Fate::Refused {
+            reason: "quota",
+            retry_after: whole_seconds(free),
+        },
+    };
+    (0..count).map(&mut fate).collect()
 }
 
 /// What becomes of them in a bucket, which drains while nobody else comes.
@@ -75,6 +100,7 @@ fn refused(crowded: Crowded) -> Fate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::window::Kind;
 
     fn play(rate: &str, burst: u32, delay: u32, max_wait: Option<u64>, count: u64) -> Vec<String> {
         let pace = Pace::new(rate.parse().expect("a rate"), burst, delay).expect("a pace");
@@ -111,6 +137,20 @@ mod tests {
             ["passes", "100ms", "200ms", "max_wait 1", "max_wait 1"]
         );
         assert_eq!(play("1r/d", 0, 0, None, 2), ["passes", "full 86400"]);
+    }
+
+    #[test]
+    fn a_window_lets_its_limit_pass_and_says_when_it_has_room() {
+        for (kind, back) in [(Kind::Fixed, 60), (Kind::Log, 60), (Kind::Counter, 72)] {
+            let (span, offset) = (Duration::from_mins(1), Duration::from_secs(7));
+            let fates = window(&Window::new(kind, 5, span, offset), 7);
+            assert_eq!(fates[..5], [Fate::Passes; 5], "{kind:?}");
+            let refused = Fate::Refused {
+                reason: "quota",
+                retry_after: back,
+            };
+            assert_eq!(fates[5..], [refused; 2], "{kind:?}");
+        }
     }
 
     #[test]

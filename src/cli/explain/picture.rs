@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::fates::Fate;
 use crate::cli::row::{Ink, Row, paragraph};
-use crate::limit::Policy;
+use crate::limit::{Policy, Rule};
+use crate::line::Pace;
 use crate::units::Human;
 
 /// So many requests have a row each.
@@ -47,20 +48,18 @@ pub(super) fn picture(policy: &Policy, fates: &[Fate], width: usize) -> Vec<Row>
 }
 
 fn title(policy: &Policy, count: usize) -> String {
-    let pace = &policy.pace;
     let come = if count == 1 {
         "request with one key comes"
     } else {
         "requests with one key come"
     };
     let mut text = format!(
-        "{count} {come} at once to `{}`: {}, burst {}",
-        policy.name,
-        pace.rate(),
-        pace.burst()
+        "{count} {come} at once to `{}`: {}",
+        policy.name, policy.rule
     );
-    if pace.delay() > 0 {
-        text.push_str(&delay(policy));
+    match &policy.rule {
+        Rule::Pace(pace) => text.push_str(&burst(pace)),
+        Rule::Window(_) => text = format!("{text}, {}", policy.rule.algorithm()),
     }
     if let Some(most) = policy.max_wait {
         text = format!("{text}, max_wait {}", Human(most));
@@ -68,11 +67,12 @@ fn title(policy: &Policy, count: usize) -> String {
     text
 }
 
-fn delay(policy: &Policy) -> String {
-    if policy.pace.has_line() {
-        format!(", delay {}", policy.pace.delay())
-    } else {
-        " without waiting".to_owned()
+fn burst(pace: &Pace) -> String {
+    let (burst, delay) = (pace.burst(), pace.delay());
+    match delay {
+        0 => format!(", burst {burst}"),
+        _ if pace.has_line() => format!(", burst {burst}, delay {delay}"),
+        _ => format!(", burst {burst} without waiting"),
     }
 }
 
@@ -161,16 +161,18 @@ fn alike(one: &Fate, other: &Fate) -> bool {
 mod tests {
     use super::*;
     use crate::cli::explain::fates::fates;
-    use crate::limit::OnMissingKey;
-    use crate::line::Pace;
+    use crate::limit::{Exempt, OnMissingKey};
 
     fn drawn(burst: u32, delay: u32, count: u64) -> String {
         let policy = Policy {
             name: "api".into(),
             key: "{ip}".parse().expect("a key"),
             ipv6_prefix: 64,
+            exempt: Exempt::default(),
             on_missing_key: OnMissingKey::Reject,
-            pace: Pace::new("10r/s".parse().expect("a rate"), burst, delay).expect("a pace"),
+            rule: Rule::Pace(
+                Pace::new("10r/s".parse().expect("a rate"), burst, delay).expect("a pace"),
+            ),
             max_wait: None,
             status: http::StatusCode::TOO_MANY_REQUESTS,
             dry_run: false,

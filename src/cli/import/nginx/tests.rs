@@ -77,8 +77,8 @@ fn a_limit_is_what_nginx_makes_of_it() {
         let zone = format!("limit_req_zone $host zone=a:1m {rate};");
         let config = config(&limited(&zone, "limit_req zone=a burst=4294967295;"));
         let policy = config.limits.first().expect("a limit");
-        assert_eq!(policy.pace.rate().to_string(), expected, "{rate}");
-        assert!(policy.pace.burst() >= 5_000_000, "{}", policy.pace.burst());
+        assert_eq!(policy.rule.pace().rate().to_string(), expected, "{rate}");
+        assert!(policy.rule.burst() >= 5_000_000, "{}", policy.rule.burst());
     }
 }
 
