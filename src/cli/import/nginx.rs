@@ -5,6 +5,7 @@
 //! writes; `settings` makes `[server]`.
 
 mod access;
+mod allowed;
 mod answers;
 mod body;
 mod fault;

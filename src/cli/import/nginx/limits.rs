@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::allowed::allowed;
 use super::fault::Fault;
 use super::key::{Key, Maps, key};
 use super::notes::Notes;
@@ -23,6 +24,7 @@ const FASTEST: u64 = 100_000;
 pub(super) struct Limits<'a> {
     zones: BTreeMap<&'a str, Zone<'a>>,
     maps: Maps<'a>,
+    geos: Maps<'a>,
     made: Vec<Made>,
     names: Names,
 }
@@ -71,6 +73,10 @@ impl<'a> Limits<'a> {
                 ("map", [_, variable]) => {
                     let name = variable.trim_start_matches('$');
                     limits.maps.insert(name, directive);
+                }
+                ("geo", [variable]) => {
+                    let name = variable.trim_start_matches('$');
+                    limits.geos.insert(name, directive);
                 }
                 _ => {}
             }
@@ -132,7 +138,9 @@ impl<'a> Limits<'a> {
             notes.left_out(directive, &why);
             return Ok(None);
         };
-        let key = match key(zone.key, server, &self.maps) {
+        let allowed = allowed(zone.key, &self.maps, &self.geos);
+        let text = allowed.as_ref().map_or(zone.key, |allowed| allowed.key);
+        let key = match key(text, server, &self.maps) {
             Ok(key) => key,
             Err(why) => {
                 notes.left_out(zone.directive, &why);
@@ -146,6 +154,7 @@ impl<'a> Limits<'a> {
         notes.taken(zone.directive);
         notes.taken(directive);
         self.take_maps(zone.key, notes);
+        self.take_maps(text, notes);
         let burst = burst(zone, request, directive, notes);
         let mut keys = vec![
             format!("key = {}", string(&key.template)),
@@ -160,6 +169,14 @@ impl<'a> Limits<'a> {
             Delay::Behind(_) | Delay::All => {}
         }
         keys.extend(of_key(&key));
+        if let Some(allowed) = allowed {
+            notes.taken(allowed.geo);
+            for entry in allowed.geo.inside() {
+                notes.taken(entry);
+            }
+            let quoted: Vec<_> = allowed.networks.into_iter().map(string).collect();
+            keys.push(format!("skip = [{}]", quoted.join(", ")));
+        }
         keys.push(format!("status = {}", status(level, notes)?));
         if is_dry_run(level, notes)? {
             keys.push("dry_run = true".to_owned());

@@ -306,6 +306,33 @@ fn every_directive_that_does_not_come_along_is_named_on_both_sides() {
 }
 
 #[test]
+fn networks_with_an_empty_key_are_not_counted() {
+    let zone = |geo: &str, map: &str| {
+        let zone = format!(
+            "geo $limit {{ {geo} }} map $limit $key {{ {map} }} limit_req_zone $key zone=a:1m rate=1r/s;"
+        );
+        import(&limited(&zone, "limit_req zone=a;"))
+    };
+    let map = "0 ''; 1 $binary_remote_addr;";
+    let imported = zone("default 1; 10.0.0.0/8 0; 192.0.2.7 0;", map);
+    assert_eq!(imported.notes, Vec::<String>::new());
+    let keys = "key = \"{ip}\"\nrate = \"1r/s\"\nipv6_prefix = 128\nskip = [\"10.0.0.0/8\", \"192.0.2.7\"]\n";
+    assert!(imported.toml.contains(keys), "{}", imported.toml);
+    for (geo, map) in [
+        ("default 1; 10.0.0.0/8 0; 10.1.0.0/16 1;", map),
+        ("default 0; 10.0.0.0/8 0;", map),
+        ("ranges; default 1; 10.0.0.0-10.0.0.9 0;", map),
+    ] {
+        let notes = zone(geo, map).notes;
+        let left_out = |note: &String| {
+            note.contains(" zone=a: left out: nothing is limited")
+                || note.contains("limit_req zone=a: left out: ")
+        };
+        assert!(notes.iter().any(left_out), "{geo}: {notes:#?}");
+    }
+}
+
+#[test]
 fn where_a_route_takes_more_or_less_than_its_location_is_said() {
     for (location, why) in [
         ("= /x", "the route takes /x/… as well"),
