@@ -35,6 +35,9 @@ pub struct Policy {
     pub status: StatusCode,
     /// Whether it only counts what it would refuse.
     pub dry_run: bool,
+    /// For how long it counts by itself between two words with the store; not at all
+    /// where each request is asked for.
+    pub sync: Option<Duration>,
     /// What happens while the store is away, where it isn't the store's own choice.
     pub on_failure: Option<OnFailure>,
 }

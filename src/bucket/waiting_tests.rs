@@ -93,6 +93,7 @@ impl Stage {
             status: StatusCode::TOO_MANY_REQUESTS,
             dry_run: false,
             on_failure: None,
+            sync: None,
         };
         Limiter::new(
             policy,

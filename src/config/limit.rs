@@ -49,6 +49,7 @@ pub(super) fn policy(section: &Section<'_>, name: &str, is_shared: bool) -> Opti
         status: StatusCode::from_u16(status).unwrap_or(StatusCode::TOO_MANY_REQUESTS),
         dry_run: section.flag("dry_run", false),
         on_failure,
+        sync: rule::sync(section, rule.as_ref(), is_shared),
         key: key?,
         rule: rule?,
     };

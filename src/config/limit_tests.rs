@@ -267,6 +267,40 @@ fn each_fault_of_a_window_is_named() {
 }
 
 #[test]
+fn each_fault_of_a_sync_is_named() {
+    let redis =
+        "[store]\nkind = \"redis\"\nurl = \"redis://127.0.0.1\"\n[limits.l]\nkey = \"{ip}\"";
+    let window = "algorithm = \"sliding_window_log\"\nlimit = 5\nwindow = \"1s\"";
+    each_is_a_fault(
+        &format!("{redis}\n{window}"),
+        &[
+            (
+                "sync = \"1s\"",
+                "limits.l.sync: `1s` is not shorter than the window of 1s",
+            ),
+            (
+                "sync = \"1ms\"",
+                "limits.l.sync: `1ms` must be from 5ms to 1m",
+            ),
+        ],
+    );
+    each_is_a_fault(
+        &format!("{redis}\nrate = \"1r/s\""),
+        &[(
+            "sync = \"50ms\"",
+            "limits.l.sync: belongs to the window algorithms; the slots of a bucket are Redis's to give",
+        )],
+    );
+    each_is_a_fault(
+        &format!("[limits.l]\nkey = \"{{ip}}\"\n{window}"),
+        &[(
+            "sync = \"50ms\"",
+            "limits.l.sync: belongs to a store of `kind = \"redis\"`",
+        )],
+    );
+}
+
+#[test]
 fn a_window_is_what_is_written() {
     let read = |text: &str| {
         let config = config(&format!("[limits.l]\nkey = \"{{ip}}\"\n{text}"));

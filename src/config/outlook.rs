@@ -80,6 +80,7 @@ mod tests {
             status: http::StatusCode::TOO_MANY_REQUESTS,
             dry_run: false,
             on_failure: None,
+            sync: None,
         });
         let Outlook {
             at_once,

@@ -16,6 +16,9 @@ const MOST_LOGGED: u32 = 100_000;
 const WINDOW: RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_hours(366 * 24);
 
+/// How long a window may count without a word to Redis.
+const SYNC: RangeInclusive<Duration> = Duration::from_millis(5)..=Duration::from_mins(1);
+
 #[derive(Clone, Copy)]
 enum Algorithm {
     LeakyBucket,
@@ -51,6 +54,39 @@ pub(super) fn rule(section: &Section<'_>) -> Option<Rule> {
         Some(Algorithm::TokenBucket) => pace(section, token_bucket).map(Rule::Pace),
         Some(Algorithm::Window(kind)) => window(section, kind).map(Rule::Window),
     }
+}
+
+/// For how long an instance counts by itself.
+pub(super) fn sync(
+    section: &Section<'_>,
+    rule: Option<&Rule>,
+    is_shared: bool,
+) -> Option<Duration> {
+    if !is_shared {
+        section.refuse(&["sync"], "belongs to a store of `kind = \"redis\"`");
+        return None;
+    }
+    let Some(rule) = rule else {
+        section.settle(&["sync"]);
+        return None;
+    };
+    let Rule::Window(window) = rule else {
+        section.refuse(
+            &["sync"],
+            "belongs to the window algorithms; the slots of a bucket are Redis's to give",
+        );
+        return None;
+    };
+    let field = section.get("sync")?;
+    let sync = field.duration(&SYNC)?;
+    if sync >= window.span() {
+        field.refuse(format_args!(
+            "is not shorter than the window of {}",
+            Human(window.span())
+        ));
+        return None;
+    }
+    Some(sync)
 }
 
 fn window(section: &Section<'_>, kind: Kind) -> Option<Window> {

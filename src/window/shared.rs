@@ -17,6 +17,9 @@ use crate::units::Moment;
 /// better than this.
 const HAIR: Duration = Duration::from_millis(2);
 
+/// So long an answer is reason enough to refuse, whatever may have been missed.
+const TRUST: Duration = Duration::from_secs(5);
+
 /// Departures that one call tells of.
 const MOST_RETURNED: usize = 512;
 
@@ -51,10 +54,18 @@ pub(super) struct Part<T> {
     asked: Vec<Want<T>>,
     returned: Vec<Loan>,
     owed: SmallVec<[Owed; 2]>,
+    /// What the call under way tells of that.
+    telling: SmallVec<[Owed; 2]>,
+    /// Whether somebody will see to it that this is told.
+    settling: bool,
+    /// When the store said last how the key stands.
+    heard: Option<Moment>,
     /// The number of the call under way.
     flying: Option<u64>,
     /// Until when nobody passes, as the store said itself.
     full_until: Option<Moment>,
+    /// The number of a call whose answer may be outdated when it comes.
+    doubted: Option<u64>,
     must_ask: bool,
     retry: Option<Moment>,
 }
@@ -68,8 +79,12 @@ impl<T> Default for Part<T> {
             asked: Vec::new(),
             returned: Vec::new(),
             owed: SmallVec::new(),
+            telling: SmallVec::new(),
+            settling: false,
+            heard: None,
             flying: None,
             full_until: None,
+            doubted: None,
             must_ask: false,
             retry: None,
         }
@@ -97,8 +112,7 @@ impl<T> Tally<T> {
     pub fn detach(&mut self, window: &Window, instances: u32, rank: u32) -> Vec<Want<T>> {
         let part = self.part.get_or_insert_default();
         let was_attached = std::mem::replace(&mut part.attached, false);
-        part.flying = None;
-        part.full_until = None;
+        part.unsay();
         let mut undecided = std::mem::take(&mut part.asked);
         undecided.append(&mut part.wanting);
         if was_attached {
@@ -114,6 +128,35 @@ impl<T> Tally<T> {
             self.owe(loan.at, loan.cost);
         }
         verdict
+    }
+
+    /// Lets one pass, or not, by what the store said no longer than `sync` ago and what
+    /// has passed here since; and whether the caller must see to it that this is told, by
+    /// `settle`. `None` where it must be asked.
+    pub fn ask_between(
+        &mut self,
+        window: &Window,
+        now: Moment,
+        cost: u32,
+        sync: Duration,
+    ) -> Option<(Verdict, bool)> {
+        let part = self.part.as_ref().filter(|part| part.attached)?;
+        let heard = part.heard?;
+        if now.since(heard) >= sync {
+            return None;
+        }
+        let verdict = self.ask_alone(window, now, cost);
+        let part = self.part.as_mut()?;
+        let owes = matches!(verdict, Verdict::Passed(_)) && !part.settling;
+        part.settling |= owes;
+        Some((verdict, owes))
+    }
+
+    /// What has passed here is told now.
+    pub fn settle(&mut self) {
+        if let Some(part) = &mut self.part {
+            part.settling = false;
+        }
     }
 
     /// Decides for those who have no answer yet, by this instance's own count.
@@ -142,7 +185,7 @@ impl<T> Tally<T> {
     /// The store's last answer may be outdated: it must be asked again.
     pub fn doubt(&mut self) {
         if let Some(part) = &mut self.part {
-            part.full_until = None;
+            part.doubt();
         }
     }
 
@@ -185,7 +228,7 @@ impl<T> Tally<T> {
         let kept = part.returned.len().saturating_sub(MOST_RETURNED);
         let call = Call {
             known: part.known,
-            owed: std::mem::take(&mut part.owed),
+            owed: part.owed.clone(),
             returned: part.returned.split_off(kept),
             wanted: runs
                 .map(|run| Run {
@@ -194,6 +237,7 @@ impl<T> Tally<T> {
                 })
                 .collect(),
         };
+        part.telling = std::mem::take(&mut part.owed);
         let number = number();
         part.flying = Some(number);
         Some((number, call))
@@ -210,8 +254,10 @@ impl<T> Tally<T> {
     ) -> Option<Heard<T>> {
         let part = self.part.as_mut()?;
         part.flying.take_if(|flying| *flying == number)?;
+        part.telling = SmallVec::new();
         let mut asked = std::mem::take(&mut part.asked).into_iter().peekable();
-        self.hear(window, answer, now);
+        let doubted = part.doubted == Some(number);
+        self.hear(window, answer, now, doubted);
         let mut heard = Heard::default();
         let mut results = Vec::new();
         let mut cost_of_all = 0_u64;
@@ -263,13 +309,13 @@ impl<T> Tally<T> {
         let Some(part) = &mut self.part else {
             return false;
         };
-        if part.flying.take_if(|flying| *flying == number).is_none() {
+        if part.flying != Some(number) {
             return false;
         }
+        part.unsay();
         let mut asked = std::mem::take(&mut part.asked);
         asked.append(&mut part.wanting);
         part.wanting = asked;
-        part.full_until = None;
         part.retry = retry;
         true
     }
@@ -287,7 +333,7 @@ impl<T> Tally<T> {
             self.undo(loan);
             return false;
         };
-        part.full_until = None;
+        part.doubt();
         let is_told = part.attached && !part.owed.iter().any(|owed| owed.at >= loan.at);
         if loan.shared || is_told {
             part.returned.push(loan);
@@ -350,15 +396,42 @@ impl<T> Tally<T> {
         }
     }
 
-    fn hear(&mut self, window: &Window, answer: &Answer, now: Moment) {
+    fn hear(&mut self, window: &Window, answer: &Answer, now: Moment, doubted: bool) {
         self.tell(window, answer.known.figures);
         self.number = answer.known.number;
+        // What has passed here since, it will be told.
+        let since = self.part.as_ref().map(|part| part.owed.clone());
+        for Owed { at, cost } in since.unwrap_or_default() {
+            self.add(at, cost);
+        }
         let left = self.remaining(window, now);
         if let Some(part) = &mut self.part {
             part.known = Some(answer.known);
+            part.heard = Some(now);
             let full = left.admits == 0 && part.returned.is_empty();
-            part.full_until = full.then(|| now.after(left.free_in).before(HAIR));
+            let free_in = left.free_in.saturating_sub(HAIR).min(TRUST);
+            part.full_until = (full && !doubted).then(|| now.after(free_in));
             part.retry = None;
         }
+    }
+}
+
+impl<T> Part<T> {
+    /// The call under way is not waited for any more. What it told of may not have been
+    /// heard: better counted twice than not at all. What it gave back may have been:
+    /// better once than twice.
+    fn unsay(&mut self) {
+        self.doubt();
+        self.flying = None;
+        let since = std::mem::replace(&mut self.owed, std::mem::take(&mut self.telling));
+        self.owed.extend(since);
+    }
+
+    /// The store's last answer may be outdated, and so may be the one under way: what
+    /// others say comes by another connection.
+    fn doubt(&mut self) {
+        self.full_until = None;
+        self.heard = None;
+        self.doubted = self.flying;
     }
 }

@@ -85,6 +85,16 @@ impl<T> Tally<T> {
         }
     }
 
+    /// Counts so much that passed at `at` without being numbered, where that still counts.
+    pub(super) fn add(&mut self, at: Moment, cost: u32) {
+        match &mut self.count {
+            Count::Fixed(fixed) if at.as_micros() >= fixed.start => fixed.take(cost),
+            Count::Counter(counter) if at.as_micros() >= counter.start => counter.take(cost),
+            Count::Log(log) => log.take(at.as_micros(), 0, cost),
+            Count::Fixed(_) | Count::Counter(_) => (),
+        }
+    }
+
     /// Who passed was not served: it is as if it had never come.
     pub(super) fn undo(&mut self, loan: Loan) {
         let at = loan.at.as_micros();

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::harness::structured::left;
 use crate::harness::{
-    Backend, Client, Redis, Request, Response, Weir, clients, instances, know_each_other, ms,
-    responses, together, until, upstream,
+    Backend, Client, Redis, Request, Response, Weir, calmly, clients, instances, know_each_other,
+    ms, responses, together, until, upstream,
 };
 
 const KINDS: [&str; 3] = [
@@ -44,10 +44,24 @@ async fn of_ten_in_parallel_exactly_five_pass_through_one_instance_and_through_t
     for kind in KINDS {
         let redis = Redis::start().await;
         let weirs = instances(&redis.store(), &window(kind, 5, "12h"), &backend, 3).await;
-        for (key, count) in [("one", 1), ("three", 3)] {
-            let responses = at_once(&weirs[..count], 10, key).await;
-            assert_eq!(passed_and_refused(&responses), (5, 5), "{kind}, {key}");
-        }
+        let (mut attempts, mut known_errors) = (0, 0.0);
+        calmly("Redis answers in time", async || {
+            attempts += 1;
+            for count in [1, 3] {
+                let key = format!("{attempts}, {count}");
+                let responses = at_once(&weirs[..count], 10, &key).await;
+                for weir in &weirs {
+                    let errors = weir.metric_sum("weir_store_errors_total").await;
+                    if errors > known_errors {
+                        known_errors = errors;
+                        return Err(key);
+                    }
+                }
+                assert_eq!(passed_and_refused(&responses), (5, 5), "{kind}, {key}");
+            }
+            Ok(())
+        })
+        .await;
         // What stays there is small, ends by itself and tells nothing of the keys.
         for key in redis.keys().await {
             let millis = redis.call(&["PTTL", &key]).await.number();
@@ -151,10 +165,16 @@ async fn what_a_later_limit_refuses_a_shared_window_gets_back() {
         }
         weirs[0].shows("weir_waiting{limit=\"line\"}", 2.0).await;
         for number in 0..6 {
-            let refused = weirs[number % 2].get("/").await;
-            assert_eq!(refused.status, 429, "{kind}");
-            let violated = &refused.json()["violated-policies"];
-            assert_eq!(violated[0], "line", "{kind}, number {number}: {violated}");
+            // It is on its way back for a moment.
+            until("the window has it back", async || {
+                let refused = weirs[number % 2].get("/").await;
+                assert_eq!(refused.status, 429, "{kind}");
+                let violated = &refused.json()["violated-policies"];
+                (violated[0] == "line")
+                    .then_some(())
+                    .ok_or_else(|| violated.to_string())
+            })
+            .await;
         }
     }
 }
@@ -196,7 +216,7 @@ async fn without_redis_each_has_its_part_of_what_is_left() {
         let responses = at_once(&weirs, 30, "k").await;
         let (passed, _) = passed_and_refused(&responses);
         // Each knows what it heard last: of one, two and three that had passed.
-        assert!((4..=6).contains(&passed), "{kind}: {passed}");
+        assert!((5..=7).contains(&passed), "{kind}: {passed}");
         let fresh = at_once(&weirs, 30, "fresh").await;
         assert_eq!(
             passed_and_refused(&fresh).0,
@@ -242,5 +262,42 @@ async fn without_redis_a_limit_is_open_or_closed_as_it_says() {
         for response in at_once(&weirs, 5, "k").await {
             assert_eq!(response.status, status, "{on_failure}");
         }
+    }
+}
+
+#[tokio::test]
+async fn who_may_count_by_itself_for_a_while_calls_seldom_and_settles_all() {
+    let redis = Redis::start().await;
+    let backend = Backend::start();
+    for kind in KINDS {
+        let limit = format!("{}\nsync = \"50ms\"", window(kind, 400, "12h"));
+        let weirs = instances(&redis.store(), &limit, &backend, 2).await;
+        let series = format!("weir_store_call_seconds_count{{script=\"{kind}\"}}");
+        let begun = Instant::now();
+        let mut client = weirs[0].client().await;
+        let request = Request::get("/").with("X-Key", "k");
+        for _ in 0..300 {
+            assert_eq!(client.ask(&request).await.status, 200, "{kind}");
+        }
+        let calls = weirs[0].metric(&series).await;
+        let most = begun.elapsed().as_secs_f64() / 0.0375 * 2.0 + 3.0;
+        assert!(
+            calls <= most.min(100.0),
+            "{kind}: {calls} calls, not {most}"
+        );
+        // What was counted alone is settled a moment later: the other hears of all.
+        until("all is settled", async || {
+            let answer = weirs[1].client().await.ask(&request).await;
+            let left = left(&answer, "main");
+            (left < 100).then_some(()).ok_or_else(|| left.to_string())
+        })
+        .await;
+        let mut passed = 0;
+        for number in 0..250 {
+            let mut client = weirs[number % 2].client().await;
+            passed += usize::from(client.ask(&request).await.status == 200);
+        }
+        // One asks at a time: what the other kept quiet about is two words' worth at most.
+        assert!((90..180).contains(&passed), "{kind}: {passed}");
     }
 }

@@ -4,6 +4,7 @@
 //! the limit, and tells the store afterwards.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tracing::warn;
@@ -67,6 +68,17 @@ impl Limiter {
         if let Some(free) = self.windows.with_known(key, refusal).flatten() {
             return self.refuse(policy, Crowded::Full(free));
         }
+        if let Some(sync) = policy.sync
+            && let Some(Some((verdict, owes))) = self
+                .windows
+                .with_known(key, |tally| tally.ask_between(window, now, COST, sync))
+        {
+            if owes {
+                // Early enough that nobody has to ask meanwhile.
+                self.tell_store_in(sync.mul_f64(0.75), key);
+            }
+            return self.pass_or_refuse(policy, ask, Ok(verdict));
+        }
         if policy.dry_run {
             let asked = self.with_tally(window, key, now, |tally| {
                 tally.attach();
@@ -107,6 +119,17 @@ impl Limiter {
         }
     }
 
+    /// The same a little later, for what is counted here.
+    fn tell_store_in(self: &Arc<Self>, span: Duration, key: KeyId) {
+        let Some(store) = &self.store else { return };
+        let limiter = Arc::clone(self);
+        store.spawn(async move {
+            tokio::time::sleep(span).await;
+            limiter.windows.with_known(key, Tally::settle);
+            limiter.tell_store(key);
+        });
+    }
+
     /// The store's last answer may be outdated: somebody gave back what it counted.
     pub(in crate::bucket) fn doubt(&self, key: KeyId) {
         self.windows.with_known(key, Tally::doubt);
@@ -127,7 +150,7 @@ impl Limiter {
         let limiter = Arc::clone(self);
         store.spawn(async move {
             for key in telling {
-                limiter.settle(key).await;
+                limiter.say_or_decide(key).await;
             }
         });
     }
@@ -245,7 +268,7 @@ impl Limiter {
     }
 
     /// Says to the store what is so of a key, or goes on without it.
-    async fn settle(self: &Arc<Self>, key: KeyId) {
+    async fn say_or_decide(self: &Arc<Self>, key: KeyId) {
         let policy = self.policy.load_full();
         let (Some(store), Rule::Window(window)) = (&self.store, &policy.rule) else {
             return;

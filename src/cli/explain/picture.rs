@@ -177,6 +177,7 @@ mod tests {
             status: http::StatusCode::TOO_MANY_REQUESTS,
             dry_run: false,
             on_failure: None,
+            sync: None,
         };
         let rows = picture(&policy, &fates(&policy, count), 60);
         let rows: Vec<_> = rows.iter().map(|row| row.text(60, false)).collect();

@@ -56,6 +56,28 @@ fn a_token_bucket_of_five_lets_five_pass_and_then_one_in_twelve_seconds() {
 }
 
 #[test]
+fn a_token_bucket_of_twenty_fills_up_at_a_hundred_a_minute() {
+    let mut stage = Stage::new("100r/m", 19, 19);
+    let mut passed = vec![stage.crowd(30)];
+    for millis in [599, 600, 1_200, 7_200, 19_200] {
+        stage.pass_to(millis);
+        passed.push(stage.crowd(30));
+    }
+    assert_eq!(passed, [20, 1, 0, 1, 10, 20]);
+}
+
+#[test]
+fn ten_a_second_and_twenty_at_once() {
+    let mut stage = Stage::new("10r/s", 19, 19);
+    let mut passed = vec![stage.crowd(30)];
+    for second in 1..4 {
+        stage.pass_to(second * 1_000);
+        passed.push(stage.crowd(30));
+    }
+    assert_eq!(passed, [20, 10, 10, 10]);
+}
+
+#[test]
 fn the_kth_of_a_crowd_waits_for_all_but_the_delayed() {
     for (burst, delay) in [
         (0, 0),

@@ -113,10 +113,10 @@ fn a_log_keeps_as_many_as_its_limit_and_nothing_of_the_refused() {
 }
 
 #[test]
-fn a_store_s_word_refuses_until_its_reset_and_no_longer() {
+fn the_store_s_word_refuses_until_its_reset_and_no_longer() {
     let server = Server::start();
     for kind in KINDS {
-        let window = window_of(kind, 2, MINUTE, 0);
+        let window = window_of(kind, 2, 2_000_000, 0);
         let mut stage = Stage::new(&server, "word", window);
         let at = |at| Moment::from_micros(ZERO + at);
         stage.instance.want(1, Some(0));
@@ -124,7 +124,7 @@ fn a_store_s_word_refuses_until_its_reset_and_no_longer() {
         let passed = stage.say(ZERO).passed;
         assert_eq!(passed.len(), 2);
         let free_in = stage.instance.refusal(&window, at(10)).expect("it is full");
-        assert!(free_in > Duration::from_secs(50), "{kind:?}: {free_in:?}");
+        assert!(free_in > Duration::from_secs(1), "{kind:?}: {free_in:?}");
         let free = 10 + u64::try_from(free_in.as_micros()).expect("short");
         assert!(stage.instance.refusal(&window, at(free - 3_000)).is_some());
         assert_eq!(stage.instance.refusal(&window, at(free)), None, "{kind:?}");
@@ -135,6 +135,29 @@ fn a_store_s_word_refuses_until_its_reset_and_no_longer() {
         assert!(stage.instance.refusal(&window, at(40)).is_some());
         stage.instance.doubt();
         assert_eq!(stage.instance.refusal(&window, at(40)), None, "{kind:?}");
+    }
+}
+
+#[test]
+fn what_others_say_may_overtake_the_store_s_answer() {
+    let server = Server::start();
+    for kind in KINDS {
+        let window = window_of(kind, 2, MINUTE, 0);
+        let mut stage = Stage::new(&server, "overtaken", window);
+        stage.instance.want(1, Some(0));
+        stage.instance.want(1, Some(1));
+        let (number, call) = stage.instance.call(|| 99, |_| false).expect("they want");
+        let answer = stage.invoke(ZERO, &call);
+        stage.instance.doubt();
+        let here = Moment::from_micros(ZERO + 10);
+        let heard = stage.instance.answered(number, &window, &answer, here);
+        assert_eq!(heard.expect("it is waited for").passed.len(), 2);
+        assert_eq!(stage.instance.refusal(&window, here), None, "{kind:?}");
+        // The next answer is believed, for some seconds.
+        assert_eq!(stage.pass(20, 1), 0);
+        assert!(stage.instance.refusal(&window, here).is_some());
+        let later = Moment::from_micros(ZERO + 5_100_000);
+        assert_eq!(stage.instance.refusal(&window, later), None, "{kind:?}");
     }
 }
 
@@ -193,5 +216,94 @@ fn redis_s_own_time_is_taken_where_none_is_said() {
         for kept in stage.kept_for() {
             assert!(kept > 1_000, "{kind:?}: {kept}");
         }
+    }
+}
+
+/// How many pass too many is what the others let pass that one can't know of.
+#[test]
+fn between_two_words_with_redis_no_more_pass_than_the_others_kept_quiet_about() {
+    const SYNC: u64 = 50_000;
+    let server = Server::start();
+    let sync = Duration::from_micros(SYNC);
+    let mut most_over = 0;
+    for (seed, kind) in (1..).zip(KINDS.into_iter().cycle().take(12)) {
+        let limit = 300;
+        let window = window_of(kind, limit, 3_600_000_000, 0);
+        let mut stage = Stage::new(&server, &format!("sync{seed}"), window);
+        let mut chance = Chance::new(seed);
+        let mut others: Vec<Tally<usize>> = (0..3).map(|_| Tally::new(&window)).collect();
+        others.iter_mut().for_each(Tally::attach);
+        let mut due = [u64::MAX; 3];
+        let mut passed: Vec<(u64, usize)> = Vec::new();
+        let mut now = ZERO;
+        for _ in 0..1_000 {
+            now += chance.below(4_000);
+            for who in 0..3 {
+                if due[who] <= now {
+                    std::mem::swap(&mut stage.instance, &mut others[who]);
+                    stage.instance.settle();
+                    stage.say(due[who]);
+                    std::mem::swap(&mut stage.instance, &mut others[who]);
+                    due[who] = u64::MAX;
+                }
+            }
+            // One of them is seldom asked, and knows little.
+            let seldom = usize::from(chance.percent(3)) * 2;
+            let who = seldom.max(pick(&mut chance, 2));
+            std::mem::swap(&mut stage.instance, &mut others[who]);
+            let here = Moment::from_micros(now);
+            let passes = if stage.instance.refusal(&window, here).is_some() {
+                false
+            } else if let Some((verdict, owes)) = stage.instance.ask_between(&window, here, 1, sync)
+            {
+                due[who] = if owes { now + SYNC } else { due[who] };
+                matches!(verdict, Verdict::Passed(_))
+            } else {
+                stage.instance.want(1, Some(0));
+                stage.say(now).passed.len() == 1
+            };
+            std::mem::swap(&mut stage.instance, &mut others[who]);
+            if passes {
+                let unknown = passed.iter().rev();
+                let unknown = unknown.take_while(|(at, _)| at + 2 * SYNC >= now);
+                let unknown = unknown.filter(|(_, by)| *by != who).count();
+                let known = passed.len() - unknown;
+                assert!(
+                    known < limit as usize,
+                    "{kind:?}, seed {seed}: {known} were known"
+                );
+                passed.push((now, who));
+            }
+        }
+        assert!(passed.len() >= limit as usize, "{kind:?}, seed {seed}");
+        most_over = most_over.max(passed.len() - limit as usize);
+    }
+    assert!((1..100).contains(&most_over), "some, and few: {most_over}");
+}
+
+#[test]
+fn what_a_lost_call_told_is_told_again() {
+    let server = Server::start();
+    for kind in KINDS {
+        let window = window_of(kind, 5, 3_600_000_000, 0);
+        let sync = Duration::from_millis(50);
+        let mut stage = Stage::new(&server, "again", window);
+        assert_eq!(stage.pass(0, 1), 1);
+        let here = Moment::from_micros(ZERO + 10);
+        for _ in 0..2 {
+            let asked = stage.instance.ask_between(&window, here, 1, sync);
+            assert!(matches!(asked, Some((Verdict::Passed(_), _))), "{kind:?}");
+        }
+        let (number, call) = stage.instance.call(|| 7, |_| false).expect("it owes");
+        assert_eq!(call.owed.iter().map(|owed| owed.cost).sum::<u32>(), 2);
+        assert!(stage.instance.unanswered(number, None));
+        assert_eq!(stage.pass(20, 9), 2, "{kind:?}: three had passed");
+        assert_eq!(
+            stage
+                .instance
+                .ask_between(&window, here, 1, sync)
+                .map(|(_, owes)| owes),
+            Some(false)
+        );
     }
 }
