@@ -53,12 +53,15 @@ mod warnings_tests;
 
 pub use checked::{Config, LogConfig, LogFormat, RouteConfig, Secret, ServerConfig, StoreConfig};
 pub use fault::{Fault, Faults};
+pub use name::is_name;
 pub use outlook::Outlook;
 pub use sources::{Files, Sources, fingerprint};
 pub use warnings::{Warning, warnings};
 
 use document::Document;
 use section::Section;
+
+use crate::limit::Policy;
 
 /// No config is longer; a device or a log given by mistake is.
 const LONGEST_FILE: u64 = 4 << 20;
@@ -93,13 +96,41 @@ pub fn parse(
     path: &Path,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, Faults> {
-    let table = DeTable::parse(text).map_err(|error| {
-        let line = error.span().map(|span| document::line(text, span.start));
-        Faults::one(path, Fault::of_syntax(line, error.message()))
-    })?;
+    let table = table(text, path)?;
     let document = Document::new(text, path, env);
     let config = whole(&Section::root(&document, table.get_ref()));
     document.conclude(|sources| Some(Config { sources, ..config? }))
+}
+
+/// Checks a text that holds one `[limits.NAME]` and nothing else, with the process's
+/// environment variables.
+///
+/// Fails with all that is wrong with it.
+pub fn parse_limit(text: &str) -> Result<Policy, Faults> {
+    let path = Path::new("limit");
+    let table = table(text, path)?;
+    let env = |name: &str| std::env::var(name).ok();
+    let document = Document::new(text, path, &env);
+    let limit = only_limit(&Section::root(&document, table.get_ref()));
+    document.conclude(|_sources| limit)
+}
+
+fn table<'a>(text: &'a str, path: &Path) -> Result<toml::Spanned<DeTable<'a>>, Faults> {
+    DeTable::parse(text).map_err(|error| {
+        let line = error.span().map(|span| document::line(text, span.start));
+        Faults::one(path, Fault::of_syntax(line, error.message()))
+    })
+}
+
+fn only_limit(root: &Section<'_>) -> Option<Policy> {
+    let limits = root.named("limits", |section, name| {
+        limit::policy(section, name, false)
+    });
+    root.close();
+    if limits.names.len() != 1 {
+        root.fault("limits", "must have one limit: [limits.NAME]");
+    }
+    limits.checked?.pop()
 }
 
 fn parse_bytes(

@@ -10,6 +10,7 @@ pub mod cli;
 pub mod config;
 pub mod forward;
 pub mod key;
+pub mod layer;
 pub mod limit;
 pub mod line;
 pub mod metrics;

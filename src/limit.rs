@@ -42,6 +42,24 @@ pub struct Policy {
     pub on_failure: Option<OnFailure>,
 }
 
+impl Policy {
+    /// A limit with the config's defaults for all that isn't said here.
+    pub fn new(name: &str, key: KeyTemplate, rule: Rule) -> Self {
+        Self {
+            name: Arc::from(name),
+            key,
+            ipv6_prefix: 64,
+            exempt: Exempt::default(),
+            on_missing_key: OnMissingKey::default(),
+            rule,
+            max_wait: None,
+            status: StatusCode::TOO_MANY_REQUESTS,
+            dry_run: false,
+            on_failure: None,
+        }
+    }
+}
+
 /// How many may go, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {

@@ -11,6 +11,8 @@ mod socket;
 mod streams;
 
 pub use app::{App, Edition, Route, Settings, Upstream, Worker};
+pub use claim::claim;
 pub use outgoing::Outgoing;
 pub use path::proxy;
+pub use sight::prefer_wait;
 pub use streams::Streams;

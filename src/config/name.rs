@@ -8,7 +8,7 @@ const LONGEST: usize = 64;
 const LISTED: usize = 12;
 
 /// Whether a limit, an upstream or a route may have this name.
-pub(super) fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     let plain =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
     (1..=LONGEST).contains(&text.len()) && text.bytes().all(plain)

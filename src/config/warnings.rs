@@ -159,7 +159,7 @@ fn of_limit(config: &Config, policy: &Policy, warn: &mut impl FnMut(String)) {
 /// Whether a request that has nothing but an address lacks the key.
 fn may_miss(policy: &Policy) -> bool {
     let facts = Facts {
-        ip: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        ip: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
         host: "localhost",
         method: &Method::GET,
         route: "/",

@@ -69,7 +69,7 @@ fn template() -> impl Strategy<Value = String> {
 fn key(template: &str, query: Option<&str>, headers: &HeaderMap) -> Option<KeyId> {
     let template: KeyTemplate = template.parse().ok()?;
     let facts = Facts {
-        ip: IpAddr::from([192, 0, 2, 1]),
+        ip: Some(IpAddr::from([192, 0, 2, 1])),
         host: "a",
         method: &Method::GET,
         route: "r",

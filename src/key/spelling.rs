@@ -113,7 +113,7 @@ mod tests {
 
     fn facts<'a>(ip: &str, headers: &'a HeaderMap) -> Facts<'a> {
         Facts {
-            ip: ip.parse().expect("an address"),
+            ip: Some(ip.parse().expect("an address")),
             host: "pay.example",
             method: &Method::POST,
             route: "pay:out",

@@ -14,8 +14,8 @@ use super::jwt;
 /// What keys are read from: a request as it came, in its normal form.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    /// The client's address.
-    pub ip: IpAddr,
+    /// The client's address, where it is known.
+    pub ip: Option<IpAddr>,
     /// The host, in normal form.
     pub host: &'a str,
     /// The method.
@@ -145,7 +145,7 @@ impl Source {
     fn value<'a>(&self, facts: &Facts<'a>, ipv6_prefix: u8) -> Option<Cow<'a, [u8]>> {
         let present = |text: &'a str| (!text.is_empty()).then_some(Cow::Borrowed(text.as_bytes()));
         match self {
-            Self::Ip => Some(Cow::Owned(match network(facts.ip, ipv6_prefix) {
+            Self::Ip => Some(Cow::Owned(match network(facts.ip?, ipv6_prefix) {
                 IpAddr::V4(ip) => dotted(ip),
                 IpAddr::V6(ip) => ip.to_string().into_bytes(),
             })),

@@ -22,7 +22,7 @@ fn key(template: &str, target: &str, lines: &[(&'static str, &str)]) -> Option<K
         .split_once('?')
         .map_or((target, None), |(path, query)| (path, Some(query)));
     let facts = Facts {
-        ip: "192.0.2.1".parse().expect("an address"),
+        ip: Some("192.0.2.1".parse().expect("an address")),
         host: "example.com",
         method: &Method::GET,
         route: "pay",

@@ -38,7 +38,8 @@ impl Exempt {
 
     /// Whether a request is let by, whatever its key.
     pub fn takes(&self, facts: &Facts<'_>) -> bool {
-        self.methods.contains(facts.method) || is_trusted(facts.ip, &self.networks)
+        let is_listed = |ip| is_trusted(ip, &self.networks);
+        self.methods.contains(facts.method) || facts.ip.is_some_and(is_listed)
     }
 
     /// Whether all requests of a key are let by.

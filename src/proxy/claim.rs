@@ -7,8 +7,8 @@ use http::request::Parts;
 use super::account::Account;
 use super::app::{App, Route};
 use super::sight::{Sight, bounded, prefer_wait};
-use crate::bucket::{Claim, Claims, Places};
-use crate::key::{Facts, client_address};
+use crate::bucket::{Claim, Claims, Limiter, Places};
+use crate::key::{Facts, KeyId, client_address};
 use crate::limit::{OnMissingKey, Policy};
 use crate::metrics::Reason;
 use crate::respond::Rejection;
@@ -43,11 +43,11 @@ fn facts<'a>(
     account: &Account,
 ) -> Facts<'a> {
     Facts {
-        ip: client_address(
+        ip: Some(client_address(
             account.peer().ip(),
             &parts.headers,
             &app.settings.trusted_proxies,
-        ),
+        )),
         host: &sight.host,
         method: &parts.method,
         route: &route.name,
@@ -76,25 +76,39 @@ pub(super) fn label(
 fn claims(app: &App, route: &Route, facts: &Facts<'_>) -> Result<Claims, Rejection> {
     let mut claims = Claims::new();
     for limiter in &route.limiters {
-        let policy = limiter.policy();
-        if policy.exempt.takes(facts) {
-            continue;
-        }
-        match policy.key.read(facts, policy.ipv6_prefix, &app.hasher) {
-            Some(key) if policy.exempt.takes_key(key) => (),
-            Some(key) => claims.push(Claim {
-                limiter: Arc::clone(limiter),
-                key,
-            }),
-            None if policy.on_missing_key == OnMissingKey::Skip => (),
-            None if policy.dry_run => limiter.metrics().would_refuse(Reason::MissingKey),
-            None => {
-                limiter.metrics().refused(Reason::MissingKey);
-                return Err(Rejection::MissingKey {
-                    limit: Arc::clone(&policy.name),
-                });
-            }
-        }
+        let key = |policy: &Policy| policy.key.read(facts, policy.ipv6_prefix, &app.hasher);
+        claims.extend(claim(limiter, facts, key)?);
     }
     Ok(claims)
+}
+
+/// What a request claims in a limit, under the key that `read` finds; nothing where the
+/// limit doesn't count it.
+pub fn claim(
+    limiter: &Arc<Limiter>,
+    facts: &Facts<'_>,
+    read: impl FnOnce(&Policy) -> Option<KeyId>,
+) -> Result<Option<Claim>, Rejection> {
+    let policy = limiter.policy();
+    if policy.exempt.takes(facts) {
+        return Ok(None);
+    }
+    match read(&policy) {
+        Some(key) if policy.exempt.takes_key(key) => Ok(None),
+        Some(key) => Ok(Some(Claim {
+            limiter: Arc::clone(limiter),
+            key,
+        })),
+        None if policy.on_missing_key == OnMissingKey::Skip => Ok(None),
+        None if policy.dry_run => {
+            limiter.metrics().would_refuse(Reason::MissingKey);
+            Ok(None)
+        }
+        None => {
+            limiter.metrics().refused(Reason::MissingKey);
+            Err(Rejection::MissingKey {
+                limit: Arc::clone(&policy.name),
+            })
+        }
+    }
 }

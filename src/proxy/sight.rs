@@ -129,7 +129,7 @@ const fn is_of_name(byte: u8) -> bool {
 }
 
 /// How long a client says it would wait (RFC 7240).
-pub(super) fn prefer_wait(headers: &HeaderMap) -> Option<Duration> {
+pub fn prefer_wait(headers: &HeaderMap) -> Option<Duration> {
     let lines = headers
         .get_all("prefer")
         .iter()

@@ -18,6 +18,7 @@ const LAYERS: &[&[&str]] = &[
     &["proxy"],
     &["admin"],
     &["config"],
+    &["layer"],
     &["server"],
     &["cli"],
     &["lib", "main"],
@@ -85,8 +86,10 @@ fn a_file_imports_only_from_layers_before_its_own() {
                 file.display()
             );
         }
+        // What the documentation shows of another program is that program's.
         let axum = text
             .lines()
+            .filter(|line| !line.trim_start().starts_with("//"))
             .any(|line| line.trim_start().starts_with("use axum") || line.contains("axum::"));
         assert!(
             !axum || AXUM.contains(&module.as_str()),

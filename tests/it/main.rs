@@ -23,6 +23,7 @@ mod headers;
 mod health;
 mod holds;
 mod imports;
+mod in_process;
 mod keys;
 mod layers;
 mod leaving;
