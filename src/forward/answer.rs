@@ -36,7 +36,7 @@ pub(super) enum Carrier<B> {
     /// A connection of its own.
     Http1(Lease<RequestBody<B>>),
     /// A share of one.
-    Http2(Pumped<B>, Patience),
+    Http2(Pumped<B>, Box<Patience>),
 }
 
 /// An upstream's body on its way to the client. It holds the upstream's permit

@@ -55,7 +55,7 @@ enum Way<B> {
 /// How an attempt went: answered, or not sent at all and here again.
 pub(super) enum Attempt<B> {
     Answered(Answer<B>),
-    Again(Parts, RequestBody<B>, Option<Arc<Link>>),
+    Again(Box<Parts>, RequestBody<B>, Option<Arc<Link>>),
 }
 
 impl<B: RequestBytes> Clients<B> {
@@ -108,7 +108,7 @@ impl<B: RequestBytes> Client<B> {
     /// looked at goes on another connection, one time. Nothing else is sent again.
     pub async fn send(
         &self,
-        mut parts: Parts,
+        mut parts: Box<Parts>,
         path: PathAndQuery,
         mut body: RequestBody<B>,
         upload: Option<Arc<Upload>>,
@@ -123,8 +123,8 @@ impl<B: RequestBytes> Client<B> {
                 }
                 Way::Shared(share) => {
                     let may_refuse = refused.is_none();
-                    self.send_shared(share, may_refuse, parts, body, upload.as_ref())
-                        .await?
+                    let sent = self.send_shared(share, may_refuse, parts, body, upload.as_ref());
+                    Box::pin(sent).await?
                 }
             };
             match attempt {
@@ -144,6 +144,11 @@ impl<B: RequestBytes> Client<B> {
         if let Some(lease) = self.pool.take() {
             return Ok(Way::Own(lease, false));
         }
+        // Boxed: most requests find a connection.
+        Box::pin(self.open(refused)).await
+    }
+
+    async fn open(&self, refused: Option<&Arc<Link>>) -> Result<Way<B>, Fault> {
         match self.dialer.dial(refused).await? {
             Dialled::Http1(stream) => Ok(Way::Own(self.lease(*stream).await?, true)),
             Dialled::Http2(share) => Ok(Way::Shared(share)),
@@ -158,14 +163,15 @@ impl<B: RequestBytes> Client<B> {
             // What goes wrong is told to the request that it goes wrong for.
             let _ended = connection.with_upgrades().await;
         });
-        Ok(self.pool.lease(sender, Patience::new(self.target.timeout)))
+        let patience = Patience::new(self.target.timeout);
+        Ok(Box::new(self.pool.connection(sender, patience)))
     }
 
     async fn send_shared(
         &self,
         share: Share,
         may_refuse: bool,
-        parts: Parts,
+        parts: Box<Parts>,
         body: RequestBody<B>,
         upload: Option<&Arc<Upload>>,
     ) -> Result<Attempt<B>, Fault> {
@@ -182,7 +188,7 @@ impl<B: RequestBytes> Client<B> {
         match sent {
             Ok((response, pumped, patience)) => Ok(Attempt::Answered(Answer {
                 response: response.map(Arriving::Http2),
-                carrier: Carrier::Http2(pumped, patience),
+                carrier: Carrier::Http2(pumped, Box::new(patience)),
                 upload: upload.cloned(),
             })),
             Err(unanswered) => {
@@ -203,12 +209,13 @@ impl<B: RequestBytes> Client<B> {
 pub(super) async fn send_own<B: RequestBytes>(
     mut lease: Lease<RequestBody<B>>,
     fresh: bool,
-    parts: Parts,
+    parts: Box<Parts>,
     body: RequestBody<B>,
     upload: Option<&Arc<Upload>>,
 ) -> Result<Attempt<B>, Fault> {
-    let request = Request::from_parts(parts, body);
-    let sent = lease.sender.try_send_request(request);
+    let sent = lease
+        .sender
+        .try_send_request(Request::from_parts(*parts, body));
     match answered(sent, &mut lease.patience, upload.map(Arc::as_ref)).await? {
         Ok(response) => Ok(Attempt::Answered(Answer {
             response: response.map(Arriving::Http1),
@@ -218,7 +225,7 @@ pub(super) async fn send_own<B: RequestBytes>(
         Err(mut unsent) => match unsent.take_message() {
             Some(again) if !fresh => {
                 let (parts, body) = again.into_parts();
-                Ok(Attempt::Again(parts, body, None))
+                Ok(Attempt::Again(Box::new(parts), body, None))
             }
             message => {
                 let failed = unsent.into_error().into();

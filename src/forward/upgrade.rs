@@ -45,7 +45,7 @@ impl<B: RequestBytes> Client<B> {
     /// Sends a request that asks for a WebSocket, once, on a connection of its own.
     pub async fn send_upgrade(
         &self,
-        mut parts: Parts,
+        mut parts: Box<Parts>,
         path: PathAndQuery,
         body: RequestBody<B>,
         upload: Option<Arc<Upload>>,
@@ -55,7 +55,8 @@ impl<B: RequestBytes> Client<B> {
         }
         parts.uri = Uri::from(path);
         parts.version = Version::HTTP_11;
-        let lease = self.lease(self.dialer.dial_http1().await?).await?.alone();
+        let mut lease = self.lease(self.dialer.dial_http1().await?).await?;
+        lease.keep();
         match send_own(lease, true, parts, body, upload.as_ref()).await? {
             Attempt::Answered(answer) => Ok(answer),
             // A fresh connection gives nothing back.

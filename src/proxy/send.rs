@@ -61,9 +61,9 @@ pub(super) async fn send(
     let sent = Instant::now();
     let answer = if socket.is_some() {
         to_websocket(&mut parts.headers);
-        client.send_upgrade(*parts, path, body, upload).await
+        Box::pin(client.send_upgrade(parts, path, body, upload)).await
     } else {
-        client.send(*parts, path, body, upload).await
+        client.send(parts, path, body, upload).await
     };
     let took = sent.elapsed();
     account.upstream_took = Some(took);
