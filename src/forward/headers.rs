@@ -1,6 +1,6 @@
 //! Which headers go on, which stay here, and which does weir set?
 
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::header::{self, Entry, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::uri::Authority;
 use http::{Request, Uri, Version};
@@ -101,23 +101,25 @@ pub fn to_upstream(parts: &mut Parts, hop: Hop<'_>, target: &ServerTarget) {
     if parts.version == Version::HTTP_2 {
         join_cookies(headers);
     }
-    let host = headers.get(header::HOST).cloned().or_else(|| {
+    let theirs = || HeaderValue::from_str(target.authority.as_str()).ok();
+    let asked = || {
         let authority = parts.uri.authority()?.as_str();
         HeaderValue::from_str(authority).ok()
-    });
-    if let Some(host) = &host {
-        headers
-            .entry(&X_FORWARDED_HOST)
-            .or_insert_with(|| host.clone());
-    }
-    let sent = match target.host {
-        HostSent::Client if host.is_some() => host,
-        HostSent::Client | HostSent::Upstream => {
-            HeaderValue::from_str(target.authority.as_str()).ok()
+    };
+    let host = match (target.host, headers.get(header::HOST).cloned()) {
+        (HostSent::Client, Some(host)) => Some(host),
+        (HostSent::Client, None) => {
+            let host = asked();
+            set_host(headers, host.clone().or_else(theirs));
+            host
+        }
+        (HostSent::Upstream, host) => {
+            set_host(headers, theirs());
+            host.or_else(asked)
         }
     };
-    if let Some(sent) = sent {
-        headers.insert(header::HOST, sent);
+    if let Some(host) = host {
+        headers.entry(&X_FORWARDED_HOST).or_insert(host);
     }
     for (name, value) in &target.set_headers {
         headers.insert(name, value.clone());
@@ -234,20 +236,29 @@ const KEPT: [HeaderName; 6] = [
     header::VIA,
 ];
 
-fn append_address(headers: &mut HeaderMap, peer: &HeaderValue) {
-    let mut lines = headers.get_all(&X_FORWARDED_FOR).iter().peekable();
-    if lines.peek().is_none() {
-        headers.insert(&X_FORWARDED_FOR, peer.clone());
-        return;
+fn set_host(headers: &mut HeaderMap, host: Option<HeaderValue>) {
+    if let Some(host) = host {
+        headers.insert(header::HOST, host);
     }
+}
+
+fn append_address(headers: &mut HeaderMap, peer: &HeaderValue) {
+    let mut lines = match headers.entry(&X_FORWARDED_FOR) {
+        Entry::Vacant(none) => {
+            none.insert(peer.clone());
+            return;
+        }
+        Entry::Occupied(lines) => lines,
+    };
     let mut list: Vec<u8> = lines
+        .iter()
         .flat_map(|line| [line.as_bytes(), b", "])
         .flatten()
         .copied()
         .collect();
     list.extend_from_slice(peer.as_bytes());
     if let Ok(list) = HeaderValue::try_from(list) {
-        headers.insert(&X_FORWARDED_FOR, list);
+        lines.insert(list);
     }
 }
 

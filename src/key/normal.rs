@@ -28,6 +28,9 @@ pub fn normal_path(raw: &str) -> Result<Cow<'_, str>, BadPath> {
     if !raw.starts_with('/') {
         return Err(BadPath::Relative);
     }
+    if is_plain(raw) {
+        return Ok(Cow::Borrowed(raw));
+    }
     let path = if raw.contains('%') {
         Cow::Owned(unescape(raw))
     } else {
@@ -47,9 +50,19 @@ pub fn normal_path(raw: &str) -> Result<Cow<'_, str>, BadPath> {
     Ok(path)
 }
 
+/// Whether nothing in a path could be meant in another way: that is most paths.
+fn is_plain(path: &str) -> bool {
+    let mut before = b'/';
+    path.bytes().all(|byte| {
+        let may_be_dots = byte == b'.' && before == b'/';
+        before = byte;
+        !may_be_dots && (byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte))
+    })
+}
+
 /// The normal form of a host, with or without a port.
 pub fn normal_host(host: &str) -> Cow<'_, str> {
-    let end = match host.rfind(':') {
+    let end = match host.bytes().rposition(|byte| byte == b':') {
         Some(colon) if !host.get(colon..).is_some_and(|rest| rest.contains(']')) => colon,
         _ => host.len(),
     };
@@ -121,6 +134,8 @@ mod tests {
             ("/a%25b", "/a%25b"),
             ("/%2525", "/%2525"),
             ("/...", "/..."),
+            ("/a.b./c..", "/a.b./c.."),
+            ("/.well-known/x", "/.well-known/x"),
             ("/ü", "/ü"),
         ] {
             assert_eq!(normal_path(raw).as_deref(), Ok(normal), "{raw}");

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use http::header::{self, HeaderMap};
+use http::header::{self, HeaderMap, HeaderName};
 use http::request::Parts;
 use http::{Method, Version};
 
@@ -14,6 +14,8 @@ use crate::respond::Malformed;
 
 /// The lines of a head; hyper knows the same bound for HTTP/1.1.
 const MOST_HEADERS: usize = 100;
+
+static PREFER: HeaderName = HeaderName::from_static("prefer");
 
 /// A request's host and path in their normal form.
 #[derive(Debug)]
@@ -88,7 +90,10 @@ pub(super) fn bounded(parts: &Parts, most: usize) -> Result<(), Malformed> {
 /// Whether this is a host (RFC 3986) with or without a port. A comma might be
 /// taken for a list's.
 fn is_host(text: &str) -> bool {
-    let colon = text.rfind(':').filter(|_| !text.ends_with(']'));
+    let colon = text
+        .bytes()
+        .rposition(|byte| byte == b':')
+        .filter(|_| !text.ends_with(']'));
     let (name, port) = text
         .split_at_checked(colon.unwrap_or(text.len()))
         .unwrap_or_default();
@@ -131,7 +136,7 @@ const fn is_of_name(byte: u8) -> bool {
 /// How long a client says it would wait (RFC 7240).
 pub fn prefer_wait(headers: &HeaderMap) -> Option<Duration> {
     let lines = headers
-        .get_all("prefer")
+        .get_all(&PREFER)
         .iter()
         .filter_map(|line| line.to_str().ok());
     let mut preferences = lines.flat_map(|line| line.split(','));

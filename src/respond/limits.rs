@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use smallvec::SmallVec;
 
 use crate::bucket::Claim;
 use crate::limit::Rule;
@@ -27,7 +26,10 @@ pub struct LimitFields {
 
 /// A field's value as it is put together: every answer has two, so it is done
 /// without the machinery of `format!`.
-type Text = SmallVec<[u8; 96]>;
+type Text = Vec<u8>;
+
+/// Room for what one limit has to say, as a rule.
+const ITEM: usize = 48;
 
 #[derive(Clone, Copy, Debug)]
 struct Tightest {
@@ -115,6 +117,7 @@ impl Tightest {
 
 /// Adds `"name";q=1;w=1` to a list. A limit's name is of letters that need no escape.
 fn add_item(list: &mut Text, name: &str, parameters: [(&str, u64); 2]) {
+    list.reserve(ITEM);
     if !list.is_empty() {
         list.extend_from_slice(b", ");
     }
@@ -149,7 +152,7 @@ mod tests {
     fn shown(rule: &Rule, left: Remaining) -> (String, String) {
         let mut fields = LimitFields::default();
         fields.add("per_client", rule, left);
-        let text = |text: Text| String::from_utf8(text.to_vec()).expect("text");
+        let text = |text: Text| String::from_utf8(text).expect("text");
         (text(fields.policies), text(fields.limits))
     }
 
@@ -232,8 +235,8 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("ratelimit", HeaderValue::from_static("\"up\";r=1;t=9"));
         let mine = LimitFields {
-            policies: Text::from_slice(b"\"a\";q=1;w=1"),
-            limits: Text::from_slice(b"\"a\";r=1;t=1"),
+            policies: b"\"a\";q=1;w=1".to_vec(),
+            limits: b"\"a\";r=1;t=1".to_vec(),
             tightest: None,
         };
         mine.write(&mut headers, false);
