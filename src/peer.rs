@@ -205,11 +205,16 @@ impl Peer {
         self.odd.store(number, Ordering::Relaxed);
     }
 
-    /// Bytes came while a request is awaited: its head must be whole in time.
-    fn begins(&self) {
-        if !self.in_head.swap(true, Ordering::Relaxed) {
+    /// Bytes came while a request is awaited: its head must be whole in time, unless
+    /// it `is_whole` with them, as most are.
+    fn begins(&self, is_whole: bool) {
+        if self.in_head.load(Ordering::Relaxed) {
+            return;
+        }
+        self.has_more.store(false, Ordering::Relaxed);
+        if !is_whole {
+            self.in_head.store(true, Ordering::Relaxed);
             self.request.set(self.timeouts.header);
-            self.has_more.store(false, Ordering::Relaxed);
         }
     }
 

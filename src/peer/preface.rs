@@ -59,7 +59,7 @@ impl Peer {
                 Some([]) => Some(Protocol::Http2),
                 Some(_) if !self.has_closed() => {
                     *before = seen;
-                    self.begins();
+                    self.begins(false);
                     drained(&self.socket);
                     continue;
                 }

@@ -43,6 +43,8 @@ pub(super) struct Passed {
     pub(super) sound: usize,
     /// So many came behind a head.
     pub(super) behind: usize,
+    /// Whether a head became whole with them.
+    pub(super) has_head: bool,
 }
 
 impl Scan {
@@ -61,6 +63,7 @@ impl Scan {
     /// Reads on.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Passed {
         let mut rest = bytes;
+        let heads = self.count;
         let mut behind = match self.at {
             Part::Head(_) => 0,
             _ => bytes.len(),
@@ -93,7 +96,12 @@ impl Scan {
                         self.odd = Some((self.count, Oddity::Chunk));
                         self.at = Part::Over;
                         let sound = bytes.len().saturating_sub(rest.len()).saturating_add(sound);
-                        return Passed { sound, behind };
+                        let has_head = self.count != heads;
+                        return Passed {
+                            sound,
+                            behind,
+                            has_head,
+                        };
                     }
                 },
                 Part::Behind => {
@@ -108,6 +116,7 @@ impl Scan {
         Passed {
             sound: bytes.len(),
             behind,
+            has_head: self.count != heads,
         }
     }
 

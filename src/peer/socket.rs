@@ -10,6 +10,9 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
 use super::Peer;
 
+/// What is no longer than this in all is written in one piece.
+const SHORT: usize = 1024;
+
 /// The bytes of a [`Peer`]'s connection as they are on the wire.
 #[derive(Debug)]
 pub struct Socket(Arc<Peer>);
@@ -77,6 +80,17 @@ pub(super) fn drained(socket: &tokio::net::TcpStream) {
     let _empty = socket.try_io(Interest::READABLE, empty);
 }
 
+/// All pieces in one, where there is room for them.
+fn join<'a>(pieces: &[IoSlice<'_>], room: &'a mut [u8]) -> Option<&'a [u8]> {
+    let mut length = 0_usize;
+    for piece in pieces {
+        let end = length.checked_add(piece.len())?;
+        room.get_mut(length..end)?.copy_from_slice(piece);
+        length = end;
+    }
+    room.get(..length)
+}
+
 impl AsyncWrite for Socket {
     fn poll_write(
         self: Pin<&mut Self>,
@@ -91,7 +105,12 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_with(cx, || self.0.socket.try_write_vectored(bufs))
+        // A list of pieces costs the kernel more than to join what is short.
+        let mut joined = [0; SHORT];
+        match join(bufs, &mut joined) {
+            Some(whole) => self.poll_with(cx, || self.0.socket.try_write(whole)),
+            None => self.poll_with(cx, || self.0.socket.try_write_vectored(bufs)),
+        }
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -104,5 +123,27 @@ impl AsyncWrite for Socket {
 
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(SockRef::from(&self.0.socket).shutdown(std::net::Shutdown::Write))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_pieces_are_joined_and_long_ones_are_not() {
+        let pieces = |lengths: &[usize]| {
+            let all = [b'x'; 8];
+            let pieces: Vec<IoSlice<'_>> = lengths
+                .iter()
+                .map(|length| IoSlice::new(&all[..*length]))
+                .collect();
+            join(&pieces, &mut [0; 8]).map(<[u8]>::len)
+        };
+        assert_eq!(pieces(&[]), Some(0));
+        assert_eq!(pieces(&[5, 0, 3]), Some(8));
+        assert_eq!(pieces(&[5, 4]), None);
+        let (a, b) = (IoSlice::new(b"head"), IoSlice::new(b"body"));
+        assert_eq!(join(&[a, b], &mut [0; 16]), Some(&b"headbody"[..]));
     }
 }

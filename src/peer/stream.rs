@@ -37,10 +37,12 @@ impl<I> Stream<I> {
     fn received(&mut self, bytes: &[u8]) -> usize {
         let awaited = self.peer.request.is_set();
         if awaited {
-            self.peer.begins();
             self.scan.all_answered();
         }
         let passed = self.scan.read(bytes);
+        if awaited {
+            self.peer.begins(passed.has_head);
+        }
         if let Some((number, oddity)) = self.scan.odd() {
             self.peer.note_odd(number, oddity);
         }
