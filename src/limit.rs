@@ -55,6 +55,7 @@ impl Policy {
             max_wait: None,
             status: StatusCode::TOO_MANY_REQUESTS,
             dry_run: false,
+            sync: None,
             on_failure: None,
         }
     }
