@@ -273,18 +273,14 @@ async fn who_may_count_by_itself_for_a_while_calls_seldom_and_settles_all() {
         let limit = format!("{}\nsync = \"50ms\"", window(kind, 400, "12h"));
         let weirs = instances(&redis.store(), &limit, &backend, 2).await;
         let series = format!("weir_store_call_seconds_count{{script=\"{kind}\"}}");
-        let begun = Instant::now();
         let mut client = weirs[0].client().await;
         let request = Request::get("/").with("X-Key", "k");
         for _ in 0..300 {
             assert_eq!(client.ask(&request).await.status, 200, "{kind}");
         }
         let calls = weirs[0].metric(&series).await;
-        let most = begun.elapsed().as_secs_f64() / 0.0375 * 2.0 + 3.0;
-        assert!(
-            calls <= most.min(100.0),
-            "{kind}: {calls} calls, not {most}"
-        );
+        // On a busy machine an answer may be too old by the time that it is needed.
+        assert!(calls <= 100.0, "{kind}: {calls} calls for 300 requests");
         // What was counted alone is settled a moment later: the other hears of all.
         until("all is settled", async || {
             let answer = weirs[1].client().await.ask(&request).await;
