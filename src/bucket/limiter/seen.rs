@@ -6,8 +6,8 @@ use super::{Limiter, Waiter, tightest};
 use crate::bucket::ask::Census;
 use crate::key::KeyId;
 use crate::limit::Rule;
-use crate::line::Bucket;
-use crate::units::Remaining;
+use crate::line::{Bucket, Pace};
+use crate::units::{Moment, Remaining};
 
 impl Limiter {
     /// What would be admitted now under a key.
@@ -53,7 +53,7 @@ impl Limiter {
         let now = self.clock.now();
         let policy = self.policy.load();
         let (census, fewest, most) = match &policy.rule {
-            Rule::Pace(_) => self.observe_buckets(),
+            Rule::Pace(pace) => self.observe_buckets(pace, policy.max_wait, now),
             Rule::Window(window) => self.observe_windows(window),
         };
         self.metrics.room(fewest, most);
@@ -64,11 +64,13 @@ impl Limiter {
     }
 
     /// What the buckets look like; how many the fullest admits, and an idle one.
-    fn observe_buckets(&self) -> (Census, u64, u64) {
-        let now = self.clock.now();
-        let policy = self.policy.load();
-        let (pace, max_wait) = (policy.rule.pace(), policy.max_wait);
-        let most = Bucket::<Waiter>::new(&pace, now).remaining(&pace, now, max_wait);
+    fn observe_buckets(
+        &self,
+        pace: &Pace,
+        max_wait: Option<Duration>,
+        now: Moment,
+    ) -> (Census, u64, u64) {
+        let most = Bucket::<Waiter>::new(pace, now).remaining(pace, now, max_wait);
         let mut fewest = most.admits;
         let mut census = Census::default();
         self.table.each(|_, bucket| {
@@ -79,7 +81,7 @@ impl Limiter {
             census.waiting += bucket.waiting();
             census.longest = census.longest.max(bucket.length());
             census.oldest = census.oldest.max(oldest);
-            fewest = fewest.min(bucket.remaining(&pace, now, max_wait).admits);
+            fewest = fewest.min(bucket.remaining(pace, now, max_wait).admits);
         });
         (census, fewest, most.admits)
     }
