@@ -1,6 +1,7 @@
 -- One line, many instances: an instance says what is so, and gets its slots.
 --
--- KEYS   1 the bucket: a hash        2 its line: a list, an instance's id a ticket
+-- KEYS   1 the bucket: a hash        2 its line: a list; a request stands there with its
+--        instance's id, once for each slot that it needs
 -- ARGV   named below; spans and instants are whole microseconds on Redis's clock
 -- Reply  {now, next, number, hold, length, tickets, place, runs, joined of each run...,
 --         number and slot of each grant...}; {} where a later call has been here before.
@@ -194,22 +195,23 @@ local function pass_over(length)
   return length
 end
 
--- Newcomers join while their wait stays within the bound.
+-- Newcomers join while their wait stays within the bound; each takes as many places as it
+-- needs slots, or none.
 local function join(length)
   local joined, ahead = {}, length + aside
   local function room(from, bound)
     return math.floor(((now - from) * of - rest + bound) / ticks) + 1 - ahead
   end
-  for count, most in string.gmatch(wanted, '(%d+):(-?%d+)') do
-    local few = math.min(tonumber(count), room(next, places * ticks))
+  for count, most, cost in string.gmatch(wanted, '(%d+):(-?%d+):(%d+)') do
+    local free_places = room(next, places * ticks)
     if tonumber(most) >= 0 then
       local free = hold - now <= tonumber(most)
       local from = math.max(next, hold - credit)
-      few = free and math.min(few, room(from, tonumber(most) * of)) or 0
+      free_places = free and math.min(free_places, room(from, tonumber(most) * of)) or 0
     end
-    few = math.max(few, 0)
-    push('RPUSH', few)
-    ahead = ahead + few
+    local few = math.max(math.min(tonumber(count), math.floor(free_places / cost)), 0)
+    push('RPUSH', few * cost)
+    ahead = ahead + few * cost
     joined[#joined + 1] = few
   end
   return joined, ahead - aside

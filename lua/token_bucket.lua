@@ -3,7 +3,8 @@
 -- KEYS   1 the bucket: a hash
 -- ARGV   named below; spans and instants are whole microseconds on Redis's clock
 -- Reply  {now, next, number, 0, 0, 0, -1, runs, passed of each run..., number and slot of
---         each grant...}: as that of leaky_bucket.lua, whose line is always empty.
+--         each grant...}: as that of leaky_bucket.lua, whose line is always empty. A grant
+--         is one request's and covers all its slots; its number is that of the last.
 -- Read by `read` in src/store/redis/answer.rs.
 
 local bucket = KEYS[1]
@@ -28,12 +29,20 @@ local function kept_number(text)
   return n and n > -1e17 and n < 1e17 and n or nil
 end
 
--- `slack` is how far `next` may go back for a request that passed at `since` or later and
--- was not served after all, without forgetting those that were.
-local kept = redis.call('HMGET', bucket, 'next', 'rest', 'number', 'last', 'since', 'slack')
+local kept = redis.call('HMGET', bucket, 'next', 'rest', 'number', 'gaps')
 local next, rest = kept_number(kept[1]) or idle, math.max(math.min(kept_number(kept[2]) or idle_rest, of - 1), 0)
-local number, last = math.max(kept_number(kept[3]) or 0, 0), kept_number(kept[4]) or 0
-local since, slack = kept_number(kept[5]) or 1, kept_number(kept[6]) or math.huge
+local number = math.max(kept_number(kept[3]) or 0, 0)
+
+-- What comes back takes with it only what those who passed later had not found refilled
+-- anyway: the least of their gaps, a gap being how far `next` was behind a full bucket's
+-- when they came. Of these, `gaps` keeps those with none as small behind them, so that
+-- both numbers and gaps rise.
+local gaps = {}
+for its_number, gap in string.gmatch(kept[4] or '', '(%d+):(%d+)') do
+  gaps[#gaps + 1] = { number = tonumber(its_number), gap = tonumber(gap) }
+end
+-- More of them are thinned out, to those that double.
+local MOST = 32
 
 local function whole(n)
   return string.format('%.0f', n)
@@ -46,36 +55,81 @@ local function advance(count)
   rest = rest - carry * of
 end
 
-local function no_earlier(at, more)
-  if next < at or next == at and rest < more then
-    next, rest = at, more
-    since, slack = number + 1, math.huge
+-- Never more comes back for a smaller gap than there was: of two that become one, the
+-- later number has the smaller.
+local function thin_out()
+  local few = { gaps[1] }
+  for i = 2, #gaps do
+    local last = few[#few]
+    if last.gap > 0 and gaps[i].gap < 2 * last.gap then
+      last.number = gaps[i].number
+    else
+      few[#few + 1] = gaps[i]
+    end
+  end
+  gaps = few
+end
+
+local function note(at_number, gap)
+  while #gaps > 0 and (gaps[#gaps].gap >= gap or gaps[#gaps].number >= at_number) do
+    gap = math.min(gap, gaps[#gaps].gap)
+    gaps[#gaps] = nil
+  end
+  gaps[#gaps + 1] = { number = at_number, gap = gap }
+  if #gaps > MOST then
+    thin_out()
   end
 end
 
--- What a request got and did not use comes back: in full where it was the last,
--- else as much as those who passed after it leave.
+-- Whoever passed before this has nothing more to give back.
+local function forget()
+  gaps = {}
+  note(number + 1, 0)
+end
+
+local function no_earlier(at, more)
+  if next < at or next == at and rest < more then
+    next, rest = at, more
+    forget()
+  end
+end
+
+local function take_back(its_number, count)
+  local first = #gaps + 1
+  while first > 1 and gaps[first - 1].number > its_number do
+    first = first - 1
+  end
+  local least = gaps[first] and gaps[first].gap or math.huge
+  local back = math.ceil(count * interval)
+  if least >= back then
+    advance(-count)
+  else
+    back = least
+    next = next - back
+  end
+  local later = {}
+  for i = first, #gaps do
+    later[#later + 1] = { number = gaps[i].number, gap = gaps[i].gap - back }
+    gaps[i] = nil
+  end
+  for _, one in ipairs(later) do
+    note(one.number, one.gap)
+  end
+end
+
+-- What a request got and did not use comes back: the bucket is as if it had not come.
 local function give_back()
-  for unused in string.gmatch(returned, '%d+') do
-    unused = tonumber(unused)
-    if unused == last then
-      advance(-1)
-      last = last - 1
-    elseif unused >= since and unused < last then
-      local back = math.floor(math.min(slack, interval))
-      next = next - back
-      slack = slack - back
+  for its_number, count in string.gmatch(returned, '(%d+):(%d+)') do
+    if tonumber(its_number) <= number then
+      take_back(tonumber(its_number), tonumber(count))
     end
   end
 end
 
-local function pass(few)
-  for _ = 1, few do
-    slack = math.min(slack, number >= since and next - idle or math.huge)
-    advance(1)
-    number = number + 1
-    last = number
-  end
+local function pass(cost)
+  number = number + cost
+  note(number, math.max(next - idle - (idle_rest > rest and 1 or 0), 0))
+  advance(cost)
 end
 
 if number < known_number then
@@ -83,20 +137,26 @@ if number < known_number then
   no_earlier(known_next, 0)
 end
 no_earlier(owed, 0)
-next = math.min(next, now + math.ceil(interval) + math.ceil(bound / of))
+local farthest = now + math.ceil(interval) + math.ceil(bound / of)
+if next > farthest then
+  -- The clock stepped back.
+  next = farthest
+  forget()
+end
 give_back()
 no_earlier(idle, idle_rest)
 
 local reply = { now, 0, 0, 0, 0, 0, -1, 0 }
 local grants = {}
-for count, most in string.gmatch(wanted, '(%d+):(-?%d+)') do
+for count, most, cost in string.gmatch(wanted, '(%d+):(-?%d+):(%d+)') do
+  cost = tonumber(cost)
   local within = tonumber(most) >= 0 and math.min(bound, tonumber(most) * of) or bound
   local room = math.floor(((now - next) * of - rest + within) / ticks) + 1
-  local few = math.max(math.min(tonumber(count), room), 0)
-  for i = 1, few do
-    grants[#grants + 1] = number + i
+  local few = math.max(math.min(tonumber(count), math.floor(room / cost)), 0)
+  for _ = 1, few do
+    pass(cost)
+    grants[#grants + 1] = number
   end
-  pass(few)
   reply[8] = reply[8] + 1
   reply[#reply + 1] = few
 end
@@ -106,8 +166,12 @@ for _, grant in ipairs(grants) do
   reply[#reply + 1] = now
 end
 
-redis.call('HSET', bucket, 'next', whole(next), 'rest', whole(rest), 'number', whole(number), 'last', whole(last),
-  'since', whole(since), 'slack', whole(math.min(slack, 1e15)))
+local kept_gaps = {}
+for i, one in ipairs(gaps) do
+  kept_gaps[i] = whole(one.number) .. ':' .. whole(one.gap)
+end
+redis.call('HSET', bucket, 'next', whole(next), 'rest', whole(rest), 'number', whole(number), 'gaps',
+  table.concat(kept_gaps, ','))
 local drain = math.max(next, now) - now + (delay + 1) * interval
 redis.call('PEXPIRE', bucket, whole(math.ceil(drain / 1000) + 1000))
 return reply

@@ -1,5 +1,6 @@
 //! What does the config say of a limit?
 
+mod cost;
 mod exempt;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use crate::key::KeyTemplate;
 use crate::line::Pace;
 use crate::window::{Kind, Window};
 
+pub use cost::{BadCost, Cost};
 pub use exempt::Exempt;
 
 /// A named policy: what is counted, how fast it may go, what a refusal says.
@@ -29,6 +31,8 @@ pub struct Policy {
     pub on_missing_key: OnMissingKey,
     /// How many may go, and when.
     pub rule: Rule,
+    /// How much of that a request needs.
+    pub cost: Cost,
     /// The longest wait that a request is admitted to.
     pub max_wait: Option<Duration>,
     /// The status of a refusal.
@@ -52,6 +56,7 @@ impl Policy {
             exempt: Exempt::default(),
             on_missing_key: OnMissingKey::default(),
             rule,
+            cost: Cost::default(),
             max_wait: None,
             status: StatusCode::TOO_MANY_REQUESTS,
             dry_run: false,
@@ -144,6 +149,11 @@ impl Rule {
             Self::Pace(pace) => pace.longest_wait(),
             Self::Window(_) => Duration::ZERO,
         }
+    }
+
+    /// The most that one request can ever have at once.
+    pub fn most(&self) -> u32 {
+        self.burst().saturating_add(1)
     }
 
     /// How many requests in how many seconds it comes to.

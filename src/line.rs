@@ -2,9 +2,9 @@
 //!
 //! Everything here is pure: the caller says what time it is. `pace` holds the
 //! arithmetic of slots, `ledger` the slots that may yet come back, `bucket` the
-//! line itself, `held` what keeps all of it back. Where instances share a line, `mirror` is what one of them knows of
-//! it, `shared` what a bucket does by that, and `sync` has the words between it and
-//! the store.
+//! line itself, `queue` those who wait in it, `held` what keeps all of it back. Where
+//! instances share a line, `mirror` is what one of them knows of it, `shared` what a
+//! bucket does by that, and `sync` has the words between it and the store.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -15,11 +15,12 @@ pub(crate) mod laws;
 mod ledger;
 mod mirror;
 mod pace;
+mod queue;
 mod shared;
 mod sync;
 
 pub use bucket::{Bucket, Promise, Ticket};
 pub use ledger::Loan;
 pub use pace::{Crowded, Pace, PaceError, Slot, TOLERANCE, Verdict};
-pub use shared::Heard;
-pub use sync::{Answer, Call, Grant, Known, Reach, Run};
+pub use shared::{Heard, Unplaced};
+pub use sync::{Answer, Call, Grant, Known, Reach, Run, Unused};

@@ -131,14 +131,14 @@ fn line(pace: &Pace, max_wait: Option<Duration>) -> Vec<Option<Moment>> {
     let mut went = Vec::new();
     for (request, now) in arrivals().enumerate() {
         drain(&mut bucket, pace, Some(now), &mut went);
-        went.push(match bucket.verdict(pace, now, max_wait) {
+        went.push(match bucket.verdict(pace, 1, now, max_wait) {
             Verdict::Refused(_) => None,
-            Verdict::Admitted(_) if bucket.goes_at_once(pace, now) => {
-                bucket.take(pace, now);
+            Verdict::Admitted(_) if bucket.goes_at_once(pace, 1, now) => {
+                bucket.take(pace, 1, now);
                 Some(now)
             }
             Verdict::Admitted(_) => {
-                bucket.join(now, request);
+                bucket.join(1, now, request);
                 None
             }
         });
@@ -154,7 +154,7 @@ fn drain(
     until: Option<Moment>,
     went: &mut [Option<Moment>],
 ) {
-    while let Some(due) = bucket.due()
+    while let Some(due) = bucket.due(pace)
         && until.is_none_or(|until| due <= until)
         && let Some(turn) = bucket.promise(pace, due)
     {

@@ -31,6 +31,8 @@ pub struct Census {
 pub struct Ask<'a> {
     /// The request's key.
     pub key: KeyId,
+    /// How many slots, or how much of the limit, it needs.
+    pub cost: u32,
     /// How long the request would wait at most, if it says so.
     pub max_wait: Option<Duration>,
     /// What it could do with a slot now.

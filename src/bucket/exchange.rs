@@ -31,7 +31,7 @@ impl Limiter {
         if policy.dry_run {
             let counted = self.with(ask.key, |bucket, now| {
                 bucket.attach(&policy.rule.pace(), now);
-                bucket.count(max_wait, now);
+                bucket.count(ask.cost, max_wait, now);
             });
             if counted == Err(TableFull) {
                 self.metrics.would_refuse(Reason::Keys);
@@ -54,7 +54,7 @@ impl Limiter {
         };
         let ticket = self.with(ask.key, |bucket, now| {
             bucket.attach(&policy.rule.pace(), now);
-            bucket.want(max_wait, now, waiter)
+            bucket.want(ask.cost, max_wait, now, waiter)
         });
         let ticket = ticket.map_err(|TableFull| Refusal::shared(policy, Reason::Keys))?;
         self.metrics.joined();

@@ -145,7 +145,7 @@ impl Limiter {
         };
         if !ask.knocked && self.doors.is_taken(ask.key) {
             // Whatever place becomes free is for the one before the door.
-            let free = self.remaining(ask.key, None).free_in;
+            let free = self.remaining(ask.key, ask.cost, None).free_in;
             return self.refuse(&policy, Crowded::Full(free.max(pace.interval())));
         }
         let pace = match self.align(&policy, ask.key) {
@@ -172,14 +172,14 @@ impl Limiter {
             if bucket.is_attached() {
                 return Err(Unadmitted::Shared);
             }
-            if let Verdict::Refused(crowded) = bucket.verdict(pace, now, max_wait) {
+            if let Verdict::Refused(crowded) = bucket.verdict(pace, ask.cost, now, max_wait) {
                 return Err(Unadmitted::Crowded(crowded));
             }
-            let at_once = policy.dry_run || bucket.goes_at_once(pace, now);
+            let at_once = policy.dry_run || bucket.goes_at_once(pace, ask.cost, now);
             let waits = pace.has_line() && !policy.dry_run;
             match ask.usable {
                 Usable::ForGood if at_once => {
-                    bucket.take(pace, now);
+                    bucket.take(pace, ask.cost, now);
                     return Ok((Entry::Passed, None));
                 }
                 Usable::OnLoan if at_once => return Ok((self.lend(bucket, pace, now, ask), None)),
@@ -199,9 +199,9 @@ impl Limiter {
             // Until its slot comes its upstream may have room again.
             let blocked = at_once && ask.usable == Usable::NotYet;
             let ticket = if blocked {
-                bucket.join_blocked(now, waiter)
+                bucket.join_blocked(ask.cost, now, waiter)
             } else {
-                bucket.join(now, waiter)
+                bucket.join(ask.cost, now, waiter)
             };
             let place = Place::new(self, ask.key, ticket, offered);
             let entry = if blocked {
@@ -209,11 +209,11 @@ impl Limiter {
             } else {
                 Entry::Place(place)
             };
-            Ok((entry, bucket.arm()))
+            Ok((entry, bucket.arm(pace)))
         });
         match answer {
             Ok(Ok((entry, alarm))) => {
-                self.count(&entry);
+                self.count(&entry, ask.cost);
                 self.set(alarm, ask.key, ask.timer);
                 Ok(entry)
             }
@@ -318,15 +318,15 @@ impl Limiter {
         now: Moment,
         ask: Ask<'_>,
     ) -> Entry {
-        let held = Held::Slot(bucket.lend(pace, now));
-        Entry::Turn(Turn::at_once(self, ask.key, held, ask.timer))
+        let held = Held::Slot(bucket.lend(pace, ask.cost, now));
+        Entry::Turn(Turn::at_once(self, ask.key, held, ask.cost, ask.timer))
     }
 
-    fn count(&self, entry: &Entry) {
+    fn count(&self, entry: &Entry, cost: u32) {
         match entry {
             Entry::Passed => {
                 self.metrics.waited(Duration::ZERO);
-                self.metrics.slots(Fate::Used, 1);
+                self.metrics.slots(Fate::Used, cost.into());
             }
             // What has a turn is counted when it goes, or else has a place in the end.
             Entry::Turn(_) => {}

@@ -95,6 +95,8 @@ pub struct Turn {
     /// The place that it came from; none where it came at once.
     ticket: Option<Ticket>,
     held: Option<Held>,
+    /// What it costs to have another.
+    cost: u32,
     /// How long it was in coming.
     waited: Duration,
     /// A permit that came with it.
@@ -254,6 +256,7 @@ impl Turn {
         limiter: &Arc<Limiter>,
         key: KeyId,
         held: Held,
+        cost: u32,
         timer: &SlotTimer,
     ) -> Self {
         Self {
@@ -261,6 +264,7 @@ impl Turn {
             key,
             ticket: None,
             held: Some(held),
+            cost,
             waited: Duration::ZERO,
             permit: None,
             timer: timer.clone(),
@@ -279,6 +283,7 @@ impl Turn {
             key,
             ticket: Some(promise.ticket),
             held: Some(Held::Slot(promise.loan)),
+            cost: promise.ticket.cost(),
             waited,
             permit,
             timer: promise.waiter.timer.clone(),
@@ -302,7 +307,7 @@ impl Turn {
                     bucket.settle(&policy.rule.pace(), loan, now);
                 });
             }
-            self.limiter.metrics().slots(Fate::Used, 1);
+            self.limiter.metrics().slots(Fate::Used, self.cost.into());
             self.limiter.metrics().waited(self.waited);
         }
     }
@@ -324,7 +329,7 @@ impl Turn {
                     ticket
                 }
                 (_, loan) => {
-                    let ticket = bucket.join_blocked(now, waiter);
+                    let ticket = bucket.join_blocked(self.cost, now, waiter);
                     if let Some(loan) = loan {
                         bucket.give_back(&pace, loan, now);
                     }
@@ -357,7 +362,7 @@ impl Turn {
             bucket.waiting()
         });
         if waiting.unwrap_or(0) == 0 {
-            self.limiter.metrics().slots(Fate::Spare, 1);
+            self.limiter.metrics().slots(Fate::Spare, self.cost.into());
         }
         true
     }

@@ -30,6 +30,8 @@ pub struct Claim {
     pub limiter: Arc<Limiter>,
     /// The request's key.
     pub key: KeyId,
+    /// How many slots, or how much of the limit, it needs.
+    pub cost: u32,
 }
 
 /// A request's limits, in the order in which they are asked.
@@ -190,7 +192,7 @@ impl<'a> Places<'a> {
             .enumerate()
             .filter(|(_, claim)| is_line(claim));
         for (index, claim) in lines.skip_while(|(index, _)| index + 1 < self.ahead) {
-            let Claim { limiter, key } = claim;
+            let Claim { limiter, key, .. } = claim;
             let read = || text(&limiter.policy());
             if index + 1 == self.ahead {
                 limiter.label(*key, read);
@@ -246,6 +248,7 @@ impl<'a> Places<'a> {
         let max_wait = left(self.max_wait, self.arrived);
         claim.limiter.ask(Ask {
             key: claim.key,
+            cost: claim.cost,
             max_wait,
             usable,
             gate: next_line(self.claims, index + 1)
@@ -293,8 +296,8 @@ impl Refused {
         for (_, claim) in others {
             let Remaining {
                 admits, free_in, ..
-            } = claim.limiter.remaining(claim.key, max_wait);
-            if admits == 0 {
+            } = claim.limiter.remaining(claim.key, claim.cost, max_wait);
+            if admits < u64::from(claim.cost) {
                 violated.push(Arc::clone(&claim.limiter.policy().name));
                 retry_after = retry_after.max(free_in);
             }

@@ -70,17 +70,19 @@ impl Limiter {
     /// How the bucket of `key` stands; `None` where there is none.
     pub fn view(&self, key: KeyId) -> Option<BucketView> {
         let paused = self.pauses.left(key, self.clock.now());
-        if self.policy().rule.window().is_some() {
+        let policy = self.policy();
+        if policy.rule.window().is_some() {
             return self.knows(key).then(|| BucketView {
                 id: key,
                 key: None,
                 waiting: 0,
                 length: 0,
-                next_slot: self.remaining(key, None).free_in,
+                next_slot: self.remaining(key, 1, None).free_in,
                 oldest_wait: Duration::ZERO,
                 paused,
             });
         }
+        let pace = self.pace(&policy, key);
         self.with_known(key, |bucket, now| {
             let owed = || bucket.next().max(bucket.held());
             BucketView {
@@ -88,7 +90,7 @@ impl Limiter {
                 key: bucket.label().map(str::to_owned),
                 waiting: bucket.waiting(),
                 length: bucket.length(),
-                next_slot: bucket.due().unwrap_or_else(owed).since(now),
+                next_slot: bucket.due(&pace).unwrap_or_else(owed).since(now),
                 oldest_wait: bucket
                     .oldest()
                     .map_or(Duration::ZERO, |joined| now.since(joined)),

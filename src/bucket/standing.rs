@@ -8,7 +8,7 @@ use super::limiter::{Limiter, Waiter};
 use super::place::Offer;
 use crate::key::KeyId;
 use crate::limit::{OnFailure, Policy};
-use crate::line::{Bucket, Crowded, Heard, Pace, Verdict};
+use crate::line::{Bucket, Crowded, Heard, Pace, Unplaced, Verdict};
 use crate::metrics::Reason;
 use crate::store::{BucketName, RedisStore};
 use crate::units::Moment;
@@ -131,8 +131,14 @@ impl Limiter {
         heard: Heard<Waiter>,
         now: Moment,
     ) {
-        for (waiter, most) in heard.refused {
-            let verdict = self.with_known(key, |bucket, _| bucket.verdict(pace, now, most));
+        for unplaced in heard.refused {
+            let Unplaced {
+                waiter,
+                cost,
+                max_wait,
+            } = unplaced;
+            let verdict =
+                self.with_known(key, |bucket, _| bucket.verdict(pace, cost, now, max_wait));
             let crowded = match verdict {
                 Some(Verdict::Refused(crowded)) => crowded,
                 Some(Verdict::Admitted(_)) | None => Crowded::Full(pace.interval()),

@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 use crate::key::{KeyHasher, KeyId};
-use crate::limit::{Exempt, OnMissingKey, Policy, Rule};
+use crate::limit::{Cost, Exempt, OnMissingKey, Policy, Rule};
 use crate::line::Pace;
 use crate::metrics::{Metrics, Reason};
 use crate::store::{RedisStore, Room};
@@ -88,6 +88,7 @@ impl Stage {
             ipv6_prefix: 64,
             exempt: Exempt::default(),
             on_missing_key: OnMissingKey::Reject,
+            cost: Cost::default(),
             rule,
             max_wait,
             status: StatusCode::TOO_MANY_REQUESTS,
@@ -129,6 +130,7 @@ fn claim(limiter: &Arc<Limiter>, text: &str) -> Claim {
     Claim {
         limiter: Arc::clone(limiter),
         key: key(text),
+        cost: 1,
     }
 }
 

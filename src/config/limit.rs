@@ -50,6 +50,7 @@ pub(super) fn policy(section: &Section<'_>, name: &str, is_shared: bool) -> Opti
         dry_run: section.flag("dry_run", false),
         on_failure,
         sync: rule::sync(section, rule.as_ref(), is_shared),
+        cost: rule::cost(section, rule.as_ref()),
         key: key?,
         rule: rule?,
     };

@@ -63,7 +63,7 @@ impl Outlook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::{Exempt, OnMissingKey};
+    use crate::limit::{Cost, Exempt, OnMissingKey};
     use crate::line::Pace;
 
     fn outlook(rate: &str, burst: u32, delay: u32, max_wait: Option<u64>) -> (u32, u32, u32, u128) {
@@ -73,6 +73,7 @@ mod tests {
             ipv6_prefix: 64,
             exempt: Exempt::default(),
             on_missing_key: OnMissingKey::Reject,
+            cost: Cost::default(),
             rule: Rule::Pace(
                 Pace::new(rate.parse().expect("a rate"), burst, delay).expect("a pace"),
             ),

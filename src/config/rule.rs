@@ -3,9 +3,12 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use http::HeaderName;
+use toml::de::DeValue;
+
 use super::field::Field;
 use super::section::Section;
-use crate::limit::Rule;
+use crate::limit::{Cost, Rule};
 use crate::line::{Pace, PaceError};
 use crate::units::{Human, Rate, RateError};
 use crate::window::{Kind, Window};
@@ -56,6 +59,32 @@ pub(super) fn rule(section: &Section<'_>) -> Option<Rule> {
     }
 }
 
+/// How much of the limit a request needs: a number, or where to read it.
+pub(super) fn cost(section: &Section<'_>, rule: Option<&Rule>) -> Cost {
+    // More than there ever is at once would always be refused.
+    let costs = 1..=rule.map_or(MOST_PLACES, Rule::most);
+    let Some(field) = section.get("cost") else {
+        return Cost::default();
+    };
+    if !matches!(field.value(), DeValue::Table(_)) {
+        return field.whole(&costs).map_or_else(Cost::default, Cost::each);
+    }
+    let Some(table) = field.section() else {
+        return Cost::default();
+    };
+    let header = table.need("header", "write which header says what a request costs");
+    let header = header.and_then(|field| header_name(&field));
+    let most = table.need("max", "write the most that a request may cost");
+    let most = most.and_then(|field| field.whole(&costs));
+    let usual = table.whole("default", 1, &costs);
+    table.close();
+    header
+        .zip(most)
+        .map_or_else(Cost::default, |(header, most)| {
+            Cost::in_header(header, most, usual)
+        })
+}
+
 /// For how long an instance counts by itself.
 pub(super) fn sync(
     section: &Section<'_>,
@@ -87,6 +116,15 @@ pub(super) fn sync(
         return None;
     }
     Some(sync)
+}
+
+fn header_name(field: &Field<'_>) -> Option<HeaderName> {
+    let text = field.text()?.value;
+    let name = text.parse::<HeaderName>();
+    if name.is_err() {
+        field.refuse("is not a header's name");
+    }
+    name.ok()
 }
 
 fn window(section: &Section<'_>, kind: Kind) -> Option<Window> {

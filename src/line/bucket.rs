@@ -1,11 +1,11 @@
 //! Who waits in this bucket, and whose turn is it?
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::ledger::{Ledger, Loan, Use};
 use super::mirror::Mirror;
 use super::pace::{Load, Pace, Slot, Taken, Verdict};
+use super::queue::Queue;
 use crate::units::{Moment, Remaining};
 
 /// One key's state in one limit. `T` is how a waiting request is reached.
@@ -23,6 +23,7 @@ pub struct Bucket<T> {
 pub struct Ticket {
     number: u64,
     joined: Moment,
+    cost: u32,
 }
 
 impl Ticket {
@@ -30,18 +31,23 @@ impl Ticket {
     pub const fn joined(self) -> Moment {
         self.joined
     }
+
+    /// How many slots its holder needs.
+    pub const fn cost(self) -> u32 {
+        self.cost
+    }
 }
 
-/// A slot lent to the one whose turn it is.
+/// What is lent to the one whose turn it is.
 #[derive(Debug)]
 pub struct Promise<T> {
     /// Whose turn it is.
     pub ticket: Ticket,
     /// How to reach it.
     pub waiter: T,
-    /// The slot in its hand.
+    /// The slots in its hand.
     pub loan: Loan,
-    /// When the slot was due.
+    /// When the last of them was due.
     pub due: Moment,
     /// Slots that went by unused before this one.
     pub missed: u64,
@@ -49,9 +55,9 @@ pub struct Promise<T> {
 
 #[derive(Debug)]
 pub(super) struct Line<T> {
-    pub(super) ready: BTreeMap<Ticket, T>,
+    pub(super) ready: Queue<T>,
     /// Those who cannot go, whatever the slots: they keep their places.
-    pub(super) blocked: BTreeMap<Ticket, T>,
+    pub(super) blocked: Queue<T>,
     ledger: Ledger,
     pub(super) hold: Moment,
     /// Until when it is paused, as it was last told.
@@ -96,61 +102,69 @@ impl<T> Bucket<T> {
     /// Since when the one who waits longest has waited.
     pub fn oldest(&self) -> Option<Moment> {
         let line = self.line.as_ref()?;
-        let ready = line
-            .ready
-            .first_key_value()
-            .map(|(ticket, _)| ticket.joined);
-        let blocked = line
-            .blocked
-            .first_key_value()
-            .map(|(ticket, _)| ticket.joined);
+        let ready = line.ready.first().map(|(ticket, _)| ticket.joined);
+        let blocked = line.blocked.first().map(|(ticket, _)| ticket.joined);
         ready.into_iter().chain(blocked).min()
     }
 
-    /// Whether a request that arrives is admitted.
-    pub fn verdict(&self, pace: &Pace, now: Moment, max_wait: Option<Duration>) -> Verdict {
-        pace.verdict(&self.load(pace, now, max_wait))
+    /// Whether a request that arrives and needs `cost` slots is admitted.
+    pub fn verdict(
+        &self,
+        pace: &Pace,
+        cost: u32,
+        now: Moment,
+        max_wait: Option<Duration>,
+    ) -> Verdict {
+        pace.verdict(&self.load(pace, cost, now, max_wait))
     }
 
-    /// What would be admitted if it came now.
-    pub fn remaining(&self, pace: &Pace, now: Moment, max_wait: Option<Duration>) -> Remaining {
-        pace.remaining(&self.load(pace, now, max_wait))
+    /// How many slots are free for whoever comes now, and when `cost` of them are.
+    pub fn remaining(
+        &self,
+        pace: &Pace,
+        cost: u32,
+        now: Moment,
+        max_wait: Option<Duration>,
+    ) -> Remaining {
+        pace.remaining(&self.load(pace, cost, now, max_wait))
     }
 
-    /// Whether an admitted request may go at once: its slot has come and no one
-    /// is before it who could go.
-    pub fn goes_at_once(&self, pace: &Pace, now: Moment) -> bool {
+    /// Whether an admitted request may go at once: the last of its `cost` slots has
+    /// come and no one is before it who could go.
+    pub fn goes_at_once(&self, pace: &Pace, cost: u32, now: Moment) -> bool {
+        let before = cost.saturating_sub(1) as usize;
+        let due = || pace.slot_after(pace.no_earlier(self.next, now), before);
         !pace.has_line()
-            || (self.next.at() <= now && self.line.as_ref().is_none_or(|line| line.is_clear(now)))
+            || (due() <= now && self.line.as_ref().is_none_or(|line| line.is_clear(now)))
     }
 
-    /// Uses a slot for good, for a request that goes at once.
-    pub fn take(&mut self, pace: &Pace, now: Moment) {
-        self.next = pace.take_on_arrival(self.next, now);
+    /// Uses `cost` slots for good, for a request that goes at once.
+    pub fn take(&mut self, pace: &Pace, cost: u32, now: Moment) {
+        self.next = pace.take_on_arrival(self.next, now, cost);
         if let Some(line) = &mut self.line {
-            line.ledger.spend(now, Use::OnArrival);
+            line.ledger.spend(now, Use::OnArrival, cost);
         }
     }
 
-    /// Uses a slot for a request that goes at once but isn't served yet.
-    pub fn lend(&mut self, pace: &Pace, now: Moment) -> Loan {
+    /// Uses `cost` slots for a request that goes at once but isn't served yet.
+    pub fn lend(&mut self, pace: &Pace, cost: u32, now: Moment) -> Loan {
         let before = self.next;
-        self.next = pace.take_on_arrival(before, now);
-        self.open().ledger.lend(before, now, Use::OnArrival)
+        self.next = pace.take_on_arrival(before, now, cost);
+        self.open().ledger.lend(before, now, Use::OnArrival, cost)
     }
 
-    /// A place at the tail.
-    pub fn join(&mut self, now: Moment, waiter: T) -> Ticket {
+    /// A place at the tail for one who needs `cost` slots.
+    pub fn join(&mut self, cost: u32, now: Moment, waiter: T) -> Ticket {
         let line = self.open();
-        let ticket = line.ticket(now);
+        let ticket = line.ticket(cost, now);
         line.ready.insert(ticket, waiter);
         ticket
     }
 
     /// A place at the tail for one who cannot go yet, whatever the slots.
-    pub fn join_blocked(&mut self, now: Moment, waiter: T) -> Ticket {
+    pub fn join_blocked(&mut self, cost: u32, now: Moment, waiter: T) -> Ticket {
         let line = self.open();
-        let ticket = line.ticket(now);
+        let ticket = line.ticket(cost, now);
         line.blocked.insert(ticket, waiter);
         ticket
     }
@@ -161,14 +175,14 @@ impl<T> Bucket<T> {
             return false;
         };
         if let Some(mirror) = &mut line.mirror {
-            let before = line.ready.range(..ticket).take(COUNTED).count();
-            if line.ready.contains_key(&ticket) && mirror.part(ticket) {
-                mirror.left(before.saturating_add(1), now);
+            let before = line.ready.slots_before(ticket, COUNTED);
+            if line.ready.contains(ticket) && mirror.part(ticket) {
+                mirror.left(before.saturating_add(1), ticket.cost, now);
             }
         }
-        let left = line.ready.remove(&ticket).is_some() || line.blocked.remove(&ticket).is_some();
+        let left = line.ready.remove(ticket).is_some() || line.blocked.remove(ticket).is_some();
         if let Some(mirror) = &mut line.mirror {
-            mirror.trim(line.ready.len());
+            mirror.trim(line.ready.slots());
         }
         self.tidy(now);
         left
@@ -176,23 +190,27 @@ impl<T> Bucket<T> {
 
     /// The first who could go.
     pub fn first(&self) -> Option<&T> {
-        let (_, waiter) = self.line.as_ref()?.ready.first_key_value()?;
+        let (_, waiter) = self.line.as_ref()?.ready.first()?;
         Some(waiter)
     }
 
     /// When the next one may go; `None` while no one waits who could.
-    pub fn due(&self) -> Option<Moment> {
-        let line = self.line.as_ref().filter(|line| !line.ready.is_empty())?;
+    pub fn due(&self, pace: &Pace) -> Option<Moment> {
+        let line = self.line.as_ref()?;
+        let (Ticket { cost, joined, .. }, _) = line.ready.first()?;
         if let Some(mirror) = &line.mirror {
-            let granted = mirror.grants.front().map(|grant| grant.slot);
+            let granted = mirror.grants.due(cost);
             if mirror.attached || granted.is_some() {
                 return granted;
             }
         }
-        Some(self.next.at().max(line.held()))
+        let held = line.held();
+        let first = pace.no_earlier(self.next, held.max(joined));
+        let last = pace.slot_after(first, cost.saturating_sub(1) as usize);
+        Some(last.max(held))
     }
 
-    /// Lends the slot that is due to the first who can go.
+    /// Lends the slots that are due to the first who can go.
     pub fn promise(&mut self, pace: &Pace, now: Moment) -> Option<Promise<T>> {
         if let Some(promise) = self.promise_granted(pace, now) {
             return Some(promise);
@@ -200,12 +218,14 @@ impl<T> Bucket<T> {
         if self.is_attached() {
             return None;
         }
-        let due = self.due().filter(|due| *due <= now)?;
+        let due = self.due(pace).filter(|due| *due <= now)?;
         let held = self.held();
         let line = self.line.as_mut()?;
         let (ticket, waiter) = line.ready.pop_first()?;
-        let loan = line.ledger.lend(self.next, now, Use::InTurn);
-        let Taken { next, missed } = pace.take_in_turn(self.next, held, now);
+        let from = held.max(ticket.joined);
+        let use_ = Use::InTurn(from);
+        let loan = line.ledger.lend(self.next, now, use_, ticket.cost);
+        let Taken { next, missed } = pace.take_in_turn(self.next, from, now, ticket.cost);
         self.next = next;
         Some(Promise {
             ticket,
@@ -261,17 +281,18 @@ impl<T> Bucket<T> {
         let Some(line) = &mut self.line else {
             return false;
         };
-        let waiter = line.blocked.remove(&ticket);
-        let kept = waiter.is_some();
-        line.ready.extend(waiter.map(|waiter| (ticket, waiter)));
-        kept
+        let Some(waiter) = line.blocked.remove(ticket) else {
+            return false;
+        };
+        line.ready.insert(ticket, waiter);
+        true
     }
 
     /// Whether the holder of a place cannot go for now.
     pub fn is_blocked(&self, ticket: Ticket) -> bool {
         self.line
             .as_ref()
-            .is_some_and(|line| line.blocked.contains_key(&ticket))
+            .is_some_and(|line| line.blocked.contains(ticket))
     }
 
     /// The first of those who cannot go, and of whom `is_meant` holds, can go again.
@@ -280,14 +301,14 @@ impl<T> Bucket<T> {
             return false;
         };
         let first = line.blocked.iter().find(|(_, waiter)| is_meant(waiter));
-        let ticket = first.map(|(ticket, _)| *ticket);
+        let ticket = first.map(|(ticket, _)| ticket);
         ticket.is_some_and(|ticket| self.ready(ticket))
     }
 
     /// The instant for which a timer must be set: none while one is set that
     /// rings no later.
-    pub fn arm(&mut self) -> Option<Moment> {
-        let due = self.due()?;
+    pub fn arm(&mut self, pace: &Pace) -> Option<Moment> {
+        let due = self.due(pace)?;
         self.arm_for(due)
     }
 
@@ -311,13 +332,29 @@ impl<T> Bucket<T> {
         self.next = pace.no_later(self.next, ahead, now);
     }
 
-    fn load(&self, pace: &Pace, now: Moment, max_wait: Option<Duration>) -> Load {
+    /// How many slots those need who wait.
+    pub(super) fn slots(&self) -> usize {
+        self.line.as_ref().map_or(0, |line| {
+            line.ready.slots().saturating_add(line.blocked.slots())
+        })
+    }
+
+    /// Since when the first who could go waits for its slots, and how many it needs
+    /// before the last.
+    fn gathering(&self) -> Option<(Moment, u32)> {
+        let (first, _) = self.line.as_ref()?.ready.first()?;
+        Some((first.joined, first.cost.saturating_sub(1)))
+    }
+
+    fn load(&self, pace: &Pace, cost: u32, now: Moment, max_wait: Option<Duration>) -> Load {
         let shared = self.line.as_ref().and_then(|line| line.mirror.as_ref());
         let ahead = shared.filter(|mirror| mirror.attached);
         let returning = ahead.map_or(0, |mirror| mirror.returning());
         Load {
             next: pace.slot_before(self.next, returning),
-            waiting: ahead.map_or_else(|| self.waiting(), |mirror| mirror.ahead()),
+            waiting: ahead.map_or_else(|| self.slots(), |mirror| mirror.ahead()),
+            cost,
+            gathering: self.gathering().filter(|_| ahead.is_none()),
             hold: self.held(),
             now,
             max_wait,
@@ -361,13 +398,14 @@ impl<T> Line<T> {
             && self.mirror.as_ref().is_none_or(|mirror| mirror.is_quiet())
     }
 
-    fn ticket(&mut self, now: Moment) -> Ticket {
+    fn ticket(&mut self, cost: u32, now: Moment) -> Ticket {
         // Numbers go on from the clock: whoever still holds a ticket of a line
         // that is no more holds nobody's else.
         self.joined = self.joined.saturating_add(1).max(now.as_micros());
         Ticket {
             number: self.joined,
             joined: now,
+            cost,
         }
     }
 }
@@ -375,8 +413,8 @@ impl<T> Line<T> {
 impl<T> Default for Line<T> {
     fn default() -> Self {
         Self {
-            ready: BTreeMap::new(),
-            blocked: BTreeMap::new(),
+            ready: Queue::default(),
+            blocked: Queue::default(),
             ledger: Ledger::default(),
             hold: Moment::default(),
             paused: Moment::default(),

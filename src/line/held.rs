@@ -52,10 +52,7 @@ impl<T> Bucket<T> {
         let Some(line) = &mut self.line else {
             return Vec::new();
         };
-        let ready = std::mem::take(&mut line.ready).into_values();
-        let told = ready
-            .chain(std::mem::take(&mut line.blocked).into_values())
-            .collect();
+        let told = line.ready.drain().chain(line.blocked.drain()).collect();
         if let Some(mirror) = &mut line.mirror {
             mirror.forgo(now);
         }

@@ -11,12 +11,12 @@ use std::collections::VecDeque;
 use super::pace::{Pace, Slot, Taken};
 use crate::units::Moment;
 
-/// A slot in the hand of a request that has not been served yet.
+/// Slots in the hand of a request that has not been served yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Loan {
     /// One of the bucket's own.
     Own(u64),
-    /// One that the store promised, by its number.
+    /// Such as the store promised.
     Shared(u64),
 }
 
@@ -24,7 +24,8 @@ pub enum Loan {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Use {
     OnArrival,
-    InTurn,
+    /// By one who waited; its slots count from this on.
+    InTurn(Moment),
 }
 
 #[derive(Debug)]
@@ -32,6 +33,7 @@ struct Exit {
     loan: Loan,
     at: Moment,
     use_: Use,
+    cost: u32,
     open: bool,
     /// Whether its holder has it in hand: a promise is on its way for a moment.
     claimed: bool,
@@ -68,19 +70,19 @@ impl Ledger {
         }
     }
 
-    /// Notes a slot that went out for good.
-    pub(super) fn spend(&mut self, at: Moment, use_: Use) {
+    /// Notes `cost` slots that went out for good.
+    pub(super) fn spend(&mut self, at: Moment, use_: Use, cost: u32) {
         if !self.exits.is_empty() {
-            self.write(at, use_, false);
+            self.write(at, use_, cost, false);
         }
     }
 
-    /// Notes a slot that may come back; `next` is what it was before.
-    pub(super) fn lend(&mut self, next: Slot, at: Moment, use_: Use) -> Loan {
+    /// Notes `cost` slots that may come back; `next` is what it was before.
+    pub(super) fn lend(&mut self, next: Slot, at: Moment, use_: Use, cost: u32) -> Loan {
         if self.exits.is_empty() {
             self.before = Some(next);
         }
-        self.write(at, use_, true)
+        self.write(at, use_, cost, true)
     }
 
     /// The request of `loan` was served.
@@ -113,16 +115,17 @@ impl Ledger {
         Some(next)
     }
 
-    fn write(&mut self, at: Moment, use_: Use, open: bool) -> Loan {
+    fn write(&mut self, at: Moment, use_: Use, cost: u32, open: bool) -> Loan {
         // As with tickets, numbers go on from the clock.
         self.lent = self.lent.saturating_add(1).max(at.as_micros());
         let loan = Loan::Own(self.lent);
-        let claimed = !(open && matches!(use_, Use::InTurn));
+        let claimed = !(open && matches!(use_, Use::InTurn(_)));
         self.unclaimed = self.unclaimed.saturating_add(usize::from(!claimed));
         self.exits.push_back(Exit {
             loan,
             at,
             use_,
+            cost,
             open,
             claimed,
         });
@@ -140,9 +143,9 @@ impl Ledger {
 impl Exit {
     fn apply(&self, pace: &Pace, next: Slot) -> Slot {
         match self.use_ {
-            Use::OnArrival => pace.take_on_arrival(next, self.at),
-            Use::InTurn => {
-                let Taken { next, .. } = pace.take_in_turn(next, Moment::default(), self.at);
+            Use::OnArrival => pace.take_on_arrival(next, self.at, self.cost),
+            Use::InTurn(held) => {
+                let Taken { next, .. } = pace.take_in_turn(next, held, self.at, self.cost);
                 next
             }
         }

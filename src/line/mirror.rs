@@ -6,6 +6,7 @@
 //! answer that gets lost needs no repair: `say` has the calls, `hear` the answers,
 //! `slots` what becomes of the slots that were promised.
 
+mod grants;
 mod hear;
 mod say;
 mod slots;
@@ -16,9 +17,10 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::bucket::Ticket;
-use super::sync::{Grant, Known, Run};
+use super::sync::{Grant, Known, Run, Unused};
 use crate::units::Moment;
 
+use grants::Grants;
 pub(super) use hear::Placed;
 
 /// Departures that a call names; of more, the last places go.
@@ -43,13 +45,14 @@ pub(super) struct Mirror {
     newcomers: VecDeque<Newcomer>,
     asked: SmallVec<[Run; 1]>,
     /// Requests that are only counted, and those of them in the call under way.
-    ghosts: u32,
-    ghosts_asked: u32,
-    ghost_wait: Option<Duration>,
-    pub(super) grants: VecDeque<Grant>,
-    lent: SmallVec<[Grant; 1]>,
-    returned: Vec<u64>,
-    /// How many are being given back by the call under way.
+    ghosts: SmallVec<[Run; 1]>,
+    ghosts_asked: SmallVec<[Run; 1]>,
+    pub(super) grants: Grants,
+    /// Slots in hand, by the number of the loan.
+    lent: SmallVec<[(u64, Grant); 1]>,
+    lends: u64,
+    returned: Vec<Unused>,
+    /// How many slots are being given back by the call under way.
     returning: usize,
     left: Vec<u32>,
     hold: Option<Moment>,
@@ -77,11 +80,11 @@ impl Mirror {
             owed: None,
             newcomers: VecDeque::new(),
             asked: SmallVec::new(),
-            ghosts: 0,
-            ghosts_asked: 0,
-            ghost_wait: None,
-            grants: VecDeque::new(),
+            ghosts: SmallVec::new(),
+            ghosts_asked: SmallVec::new(),
+            grants: Grants::default(),
             lent: SmallVec::new(),
+            lends: 0,
             returned: Vec::new(),
             returning: 0,
             left: Vec::new(),
@@ -109,27 +112,28 @@ impl Mirror {
             && self.grants.is_empty()
             && self.lent.is_empty()
             && self.newcomers.is_empty()
-            && self.ghosts == 0
+            && self.ghosts.is_empty()
     }
 
-    /// How many are in the line before one who comes now.
+    /// How many slots those need who are before one who comes now.
     pub(super) fn ahead(&self) -> usize {
         self.length.saturating_add(self.wanting())
     }
 
     /// How many slots are given back that no answer has told of yet.
     pub(super) fn returning(&self) -> usize {
-        self.returning.saturating_add(self.returned.len())
+        self.returning.saturating_add(slots_of(&self.returned))
     }
 
-    /// How many are in the line, all instances together.
+    /// How many places of the line are taken, all instances together.
     pub(super) fn length(&self) -> usize {
         self.length
     }
 
-    /// How many here want a place and have none yet.
+    /// How many slots those need who want a place here and have none yet.
     pub(super) fn wanting(&self) -> usize {
-        self.newcomers.iter().filter(|one| !one.gone).count()
+        let present = self.newcomers.iter().filter(|one| !one.gone);
+        present.map(|one| one.ticket.cost() as usize).sum()
     }
 
     /// One more wants a place.
@@ -143,9 +147,8 @@ impl Mirror {
     }
 
     /// One more would have come; it only counts.
-    pub(super) fn count(&mut self, max_wait: Option<Duration>, now: Moment) {
-        self.ghost_wait = max_wait;
-        self.ghosts = self.ghosts.saturating_add(1);
+    pub(super) fn count(&mut self, max_wait: Option<Duration>, cost: u32, now: Moment) {
+        add(&mut self.ghosts, max_wait, cost);
         self.fresh_since.get_or_insert(now);
     }
 
@@ -165,12 +168,15 @@ impl Mirror {
         false
     }
 
-    /// The `ordinal`th of those with a place, from 1, gave it up.
-    pub(super) fn left(&mut self, ordinal: usize, now: Moment) {
+    /// So many places, from the `ordinal`th of those here, from 1, were given up.
+    pub(super) fn left(&mut self, ordinal: usize, places: u32, now: Moment) {
         self.left_since.get_or_insert(now);
-        // Those before it with a slot in hand have no ticket any more.
-        let ordinal = ordinal.saturating_sub(self.grants.len()).max(1);
-        if self.left.len() < NAMED {
+        // Where a slot was promised there is no ticket any more.
+        let ordinal = ordinal.saturating_sub(self.grants.slots()).max(1);
+        for _ in 0..places {
+            if self.left.len() >= NAMED {
+                return;
+            }
             // Counted as the store still counts: with those who left before.
             let named = self.left.iter().fold(ordinal, |named, before| {
                 named.saturating_add(usize::from(*before as usize <= named))
@@ -219,14 +225,33 @@ impl Mirror {
     pub(super) fn takes_retry(&mut self, now: Moment) -> bool {
         self.retry.take_if(|retry| *retry <= now).is_some()
     }
-    /// How many have a place and no slot in hand.
+
+    /// How many slots of the `ready` ones that are needed here have yet to be promised.
     fn held(&self, ready: usize) -> usize {
         ready
             .saturating_sub(self.wanting())
-            .saturating_sub(self.grants.len())
+            .saturating_sub(self.grants.slots())
     }
 
     fn in_call(&self) -> usize {
         self.asked.iter().map(|run| run.count as usize).sum()
     }
+}
+
+/// One more who asks for the same as those before it, or for something else.
+fn add(runs: &mut SmallVec<[Run; 1]>, max_wait: Option<Duration>, cost: u32) {
+    match runs.last_mut() {
+        Some(run) if run.max_wait == max_wait && run.cost == cost => {
+            run.count = run.count.saturating_add(1);
+        }
+        _ => runs.push(Run {
+            count: 1,
+            max_wait,
+            cost,
+        }),
+    }
+}
+
+fn slots_of(unused: &[Unused]) -> usize {
+    unused.iter().map(|one| one.count as usize).sum()
 }

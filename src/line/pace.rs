@@ -88,7 +88,12 @@ pub enum Crowded {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) next: Slot,
+    /// How many slots those need who wait.
     pub(super) waiting: usize,
+    /// How many the newcomer needs.
+    pub(super) cost: u32,
+    /// Who gathers its slots, if anyone: since when, and how many but the last.
+    pub(super) gathering: Option<(Moment, u32)>,
     pub(super) hold: Moment,
     pub(super) now: Moment,
     pub(super) max_wait: Option<Duration>,
@@ -230,11 +235,13 @@ impl Pace {
         self.ticks(next) <= self.floor(now)
     }
 
-    /// Whether a newcomer is admitted, and how long until its turn or a place.
+    /// Whether a newcomer is admitted, and how long until its turn or a place. Of the
+    /// slots that it needs, its turn is the last.
     pub(super) fn verdict(&self, load: &Load) -> Verdict {
         let now = self.at(load.now);
-        let line = self.intervals(load.waiting as u64);
-        let next = self.ticks(load.next).max(self.floor(load.now));
+        let before = u64::from(load.cost.saturating_sub(1));
+        let line = self.intervals((load.waiting as u64).saturating_add(before));
+        let next = self.free(load);
         // While it is held nobody goes, but idle credit grows on.
         let held = next.max(self.floor(load.hold));
         let turn = held.saturating_add(line).max(self.at(load.hold));
@@ -245,7 +252,8 @@ impl Pace {
         let bound = now.saturating_add(self.bound());
         if next.saturating_add(line) > bound {
             // A held line frees a place only when the hold ends.
-            let first = if load.waiting as u64 > u64::from(self.burst) {
+            let ahead = (load.waiting as u64).saturating_add(before);
+            let first = if ahead > u64::from(self.burst) {
                 held
             } else {
                 next
@@ -263,7 +271,7 @@ impl Pace {
     pub(super) fn remaining(&self, load: &Load) -> Remaining {
         let now = self.at(load.now);
         let line = self.intervals(load.waiting as u64);
-        let next = self.ticks(load.next).max(self.floor(load.now));
+        let next = self.free(load);
         let room = |first: u128, bound: u128| {
             now.saturating_add(bound)
                 .checked_sub(first.saturating_add(line))
@@ -299,22 +307,24 @@ impl Pace {
         self.slot(self.ticks(next).min(most))
     }
 
-    /// Uses the slot `next` at `now` for a request that found the line empty:
-    /// idle credit never reaches back further than `delay` intervals.
-    pub(super) fn take_on_arrival(&self, next: Slot, now: Moment) -> Slot {
+    /// Uses `cost` slots from `next` on, at `now`, for a request that found the line
+    /// empty: idle credit never reaches back further than `delay` intervals.
+    pub(super) fn take_on_arrival(&self, next: Slot, now: Moment, cost: u32) -> Slot {
         let next = self.ticks(next).max(self.floor(now));
-        self.slot(next.saturating_add(self.interval.ticks()))
+        self.slot(next.saturating_add(self.intervals(u64::from(cost))))
     }
 
-    /// Uses the slot `next` at `now` for one who waited. A slot that came no
-    /// later than is tolerated keeps the grid, so that late wake-ups do not add
-    /// up; what came later than that is gone.
-    /// Slots from before `held` were nobody's.
-    pub(super) fn take_in_turn(&self, next: Slot, held: Moment, now: Moment) -> Taken {
+    /// Uses `cost` slots from `next` on, at `now`, for one who waited for the last of
+    /// them. One that came no later than is tolerated keeps the grid, so that late
+    /// wake-ups do not add up; what came later than that is gone.
+    /// Slots from before `from`, when it joined or might not go, were nobody's.
+    pub(super) fn take_in_turn(&self, next: Slot, from: Moment, now: Moment, cost: u32) -> Taken {
         let kept = self.floor(now).saturating_sub(self.tolerance());
-        let due = self.ticks(next);
+        let before = u64::from(cost.saturating_sub(1));
+        let first = self.ticks(next).max(self.floor(from));
+        let due = first.saturating_add(self.intervals(before));
         let missed = kept
-            .saturating_sub(due.max(self.floor(held)))
+            .saturating_sub(due)
             .checked_div(self.interval.ticks())
             .unwrap_or(0);
         Taken {
@@ -339,6 +349,17 @@ impl Pace {
     fn tolerance(&self) -> u128 {
         self.intervals(2)
             .clamp(self.duration(LEAST_TOLERANCE), self.duration(TOLERANCE))
+    }
+
+    /// The first slot that is anyone's: what went by is gone, but for those that the
+    /// first in line has gathered since it came.
+    fn free(&self, load: &Load) -> u128 {
+        let floor = self.floor(load.now);
+        let gathered = load.gathering.map(|(since, slots)| {
+            let behind = floor.saturating_sub(self.intervals(u64::from(slots)));
+            behind.max(self.floor(since.max(load.hold).min(load.now)))
+        });
+        self.ticks(load.next).max(gathered.unwrap_or(floor))
     }
 
     /// The earliest that `next` counts from: `delay` intervals of idle credit.

@@ -21,10 +21,21 @@ const FARTHEST: Duration = Duration::from_millis(250);
 pub struct Heard<T> {
     /// Those who have a place from now on.
     pub admitted: Vec<Ticket>,
-    /// Those who have none, and the longest wait that they asked for.
-    pub refused: Vec<(T, Option<Duration>)>,
+    /// Those who have none.
+    pub refused: Vec<Unplaced<T>>,
     /// How many of those who only count would have been refused.
     pub would_refuse: u32,
+}
+
+/// One who has no place, and what it asked for.
+#[derive(Debug)]
+pub struct Unplaced<T> {
+    /// How it is reached.
+    pub waiter: T,
+    /// How many slots it needs.
+    pub cost: u32,
+    /// The longest wait that it would have taken.
+    pub max_wait: Option<Duration>,
 }
 
 impl<T> Bucket<T> {
@@ -63,7 +74,7 @@ impl<T> Bucket<T> {
     pub fn detach(&mut self, part: &Pace, behind: Duration, now: Moment) -> Option<Heard<T>> {
         let line = self.line.as_mut()?;
         let mirror = line.mirror.as_mut().filter(|mirror| mirror.attached)?;
-        let someone_waits = line.ready.len() > mirror.wanting();
+        let someone_waits = line.ready.slots() > mirror.wanting();
         if part.has_line() && (self.next.at() > now || someone_waits) {
             // All instances know the same next slot: one after the other uses its own.
             let next = part.fresh(now).max(self.next);
@@ -75,7 +86,7 @@ impl<T> Bucket<T> {
         let newcomers = mirror.detach();
         let newcomers: Vec<_> = newcomers
             .into_iter()
-            .filter_map(|(ticket, most)| Some((ticket, line.ready.remove(&ticket)?, most)))
+            .filter_map(|(ticket, most)| Some((ticket, line.ready.remove(ticket)?, most)))
             .collect();
         let mut heard = Heard {
             admitted: Vec::new(),
@@ -83,11 +94,18 @@ impl<T> Bucket<T> {
             would_refuse: 0,
         };
         for (ticket, waiter, most) in newcomers {
-            if matches!(self.verdict(part, now, most), Verdict::Admitted(_)) {
+            if matches!(
+                self.verdict(part, ticket.cost(), now, most),
+                Verdict::Admitted(_)
+            ) {
                 self.open().ready.insert(ticket, waiter);
                 heard.admitted.push(ticket);
             } else {
-                heard.refused.push((waiter, most));
+                heard.refused.push(Unplaced {
+                    waiter,
+                    cost: ticket.cost(),
+                    max_wait: most,
+                });
             }
         }
         Some(heard)
@@ -99,8 +117,14 @@ impl<T> Bucket<T> {
     }
 
     /// A place in the line for one who comes, as soon as the store says so.
-    pub fn want(&mut self, max_wait: Option<Duration>, now: Moment, waiter: T) -> Ticket {
-        let ticket = self.join(now, waiter);
+    pub fn want(
+        &mut self,
+        cost: u32,
+        max_wait: Option<Duration>,
+        now: Moment,
+        waiter: T,
+    ) -> Ticket {
+        let ticket = self.join(cost, now, waiter);
         if let Some(mirror) = self.mirror_mut() {
             mirror.want(ticket, max_wait, now);
         }
@@ -108,15 +132,15 @@ impl<T> Bucket<T> {
     }
 
     /// One more that only counts.
-    pub fn count(&mut self, max_wait: Option<Duration>, now: Moment) {
+    pub fn count(&mut self, cost: u32, max_wait: Option<Duration>, now: Moment) {
         if let Some(mirror) = self.mirror_mut() {
-            mirror.count(max_wait, now);
+            mirror.count(max_wait, cost, now);
         }
     }
 
     /// How the one with this ticket is reached, while it can go.
     pub fn waiter_mut(&mut self, ticket: Ticket) -> Option<&mut T> {
-        self.line.as_mut()?.ready.get_mut(&ticket)
+        self.line.as_mut()?.ready.get_mut(ticket)
     }
 
     /// What is to be said to the store now, under a `number` above all before; else
@@ -131,7 +155,7 @@ impl<T> Bucket<T> {
         let (next, held) = (self.next, self.held());
         let line = self.line.as_mut()?;
         let paused = line.paused.since(now);
-        let (ready, aside) = (line.ready.len(), line.blocked.len());
+        let (ready, aside) = (line.ready.slots(), line.blocked.slots());
         let mirror = line.mirror.as_mut().filter(|mirror| mirror.attached)?;
         let due = mirror.call_at(pace, next, ready, reach, held)?;
         if due > now {
@@ -147,11 +171,11 @@ impl<T> Bucket<T> {
     /// The instant for which a timer must be set, for a slot or a call.
     pub fn arm_shared(&mut self, pace: &Pace, reach: &Reach) -> Option<Moment> {
         let line = self.line.as_ref()?;
-        let ready = line.ready.len();
+        let ready = line.ready.slots();
         let mirror = line.mirror.as_ref();
         let held = line.held();
         let call = mirror.and_then(|mirror| mirror.call_at(pace, self.next, ready, reach, held));
-        let due = self.due().into_iter().chain(call).min()?;
+        let due = self.due(pace).into_iter().chain(call).min()?;
         self.arm_for(due)
     }
 
@@ -170,9 +194,15 @@ impl<T> Bucket<T> {
         } = mirror.answered(answer);
         let refused = refused
             .into_iter()
-            .filter_map(|(ticket, most)| Some((line.ready.remove(&ticket)?, most)))
+            .filter_map(|(ticket, max_wait)| {
+                Some(Unplaced {
+                    waiter: line.ready.remove(ticket)?,
+                    cost: ticket.cost(),
+                    max_wait,
+                })
+            })
             .collect();
-        mirror.trim(line.ready.len());
+        mirror.trim(line.ready.slots());
         line.hold = answer.hold;
         self.next = Pace::slot_at(answer.next);
         Some(Heard {
@@ -240,12 +270,12 @@ impl<T> Bucket<T> {
         }
     }
 
-    /// How many wait in its line, all instances together.
+    /// How many places of its line are taken, all instances together.
     pub fn length(&self) -> usize {
         let shared = self
             .mirror()
             .filter(|mirror| mirror.attached && self.is_engaged());
-        shared.map_or(0, Mirror::length).max(self.waiting())
+        shared.map_or(0, Mirror::length).max(self.slots())
     }
 
     /// How many slots came too late since this was last asked.
@@ -253,31 +283,29 @@ impl<T> Bucket<T> {
         self.mirror_mut().map_or(0, Mirror::missed)
     }
 
-    /// Lends a promised slot that is due to the first who can go.
+    /// Lends promised slots that are due to the first who can go.
     pub(super) fn promise_granted(&mut self, pace: &Pace, now: Moment) -> Option<Promise<T>> {
         let line = self.line.as_mut()?;
         let mirror = line.mirror.as_mut()?;
-        if line.ready.is_empty() {
-            return None;
-        }
-        let grant = mirror.take(pace, now)?;
+        let (first, _) = line.ready.first()?;
+        let (loan, due) = mirror.take(pace, first.cost(), now)?;
         let (ticket, waiter) = line.ready.pop_first()?;
         mirror.part(ticket);
         Some(Promise {
             ticket,
             waiter,
-            loan: Loan::Shared(grant.number),
-            due: grant.slot,
+            loan: Loan::Shared(loan),
+            due,
             missed: 0,
         })
     }
 
-    pub(super) fn give_back_granted(&mut self, pace: &Pace, number: u64, now: Moment) {
+    pub(super) fn give_back_granted(&mut self, pace: &Pace, loan: u64, now: Moment) {
         if let Some(line) = &mut self.line
             && let Some(mirror) = &mut line.mirror
         {
             let wanted = pace.has_line() && !line.ready.is_empty();
-            mirror.give_back(pace, number, wanted, now);
+            mirror.give_back(pace, loan, wanted, now);
         }
         self.tidy(now);
     }

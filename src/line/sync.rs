@@ -24,6 +24,17 @@ pub struct Grant {
     pub number: u64,
     /// When the slot is due.
     pub slot: Moment,
+    /// How many slots it stands for, of which `number` is the last.
+    pub count: u32,
+}
+
+/// Slots that were promised and that nobody used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unused {
+    /// The number of their promise.
+    pub number: u64,
+    /// How many they are.
+    pub count: u32,
 }
 
 /// The last that an instance heard of a bucket.
@@ -35,13 +46,15 @@ pub struct Known {
     pub next: u64,
 }
 
-/// Newcomers who came one after the other and would wait equally long.
+/// Newcomers who came one after the other and ask for the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// How many they are.
     pub count: u32,
     /// How long they would wait at most.
     pub max_wait: Option<Duration>,
+    /// How many slots each of them needs.
+    pub cost: u32,
 }
 
 /// What an instance says of a bucket.
@@ -51,9 +64,9 @@ pub struct Call {
     pub known: Option<Known>,
     /// The next free slot that it has come to by itself, while the store was away.
     pub owed: Option<Moment>,
-    /// How many of its requests have a place and no slot in hand.
+    /// How many slots its requests in the line have yet to get.
     pub held: usize,
-    /// How many have a place and can't go.
+    /// How many slots those need who have a place and can't go.
     pub aside: usize,
     /// Whether it has tickets in the line, or should have.
     pub has_tickets: bool,
@@ -61,8 +74,8 @@ pub struct Call {
     pub at_tail: bool,
     /// Whether slots must come no earlier than it can hear of them.
     pub needs_lead: bool,
-    /// Numbers of promises that nobody used, the last first.
-    pub returned: Vec<u64>,
+    /// Promises that nobody used, the last first.
+    pub returned: Vec<Unused>,
     /// Which of its tickets, counted from 1, were given up; a hint.
     pub left: Vec<u32>,
     /// Those who want a place.

@@ -171,6 +171,8 @@ labels! {
         Quota = "quota",
         /// The request has no such key.
         MissingKey = "missing_key",
+        /// A header that should say what the request costs doesn't.
+        Cost = "cost",
         /// The limit is paused.
         Paused = "paused",
         /// The line was emptied by hand.

@@ -93,22 +93,30 @@ pub fn claim(
     if policy.exempt.takes(facts) {
         return Ok(None);
     }
-    match read(&policy) {
-        Some(key) if policy.exempt.takes_key(key) => Ok(None),
-        Some(key) => Ok(Some(Claim {
+    let unread = |reason: Reason, rejection: Rejection| {
+        if policy.dry_run {
+            limiter.metrics().would_refuse(reason);
+            return Ok(None);
+        }
+        limiter.metrics().refused(reason);
+        Err(rejection)
+    };
+    let limit = || Arc::clone(&policy.name);
+    let key = match read(&policy) {
+        Some(key) if policy.exempt.takes_key(key) => return Ok(None),
+        Some(key) => key,
+        None if policy.on_missing_key == OnMissingKey::Skip => return Ok(None),
+        None => return unread(Reason::MissingKey, Rejection::MissingKey { limit: limit() }),
+    };
+    match policy.cost.of(facts.headers) {
+        Ok(cost) => Ok(Some(Claim {
             limiter: Arc::clone(limiter),
             key,
+            cost,
         })),
-        None if policy.on_missing_key == OnMissingKey::Skip => Ok(None),
-        None if policy.dry_run => {
-            limiter.metrics().would_refuse(Reason::MissingKey);
-            Ok(None)
-        }
-        None => {
-            limiter.metrics().refused(Reason::MissingKey);
-            Err(Rejection::MissingKey {
-                limit: Arc::clone(&policy.name),
-            })
+        Err(bad) => {
+            let limit = limit();
+            unread(Reason::Cost, Rejection::BadCost { limit, bad })
         }
     }
 }

@@ -106,7 +106,7 @@ impl Rejection {
         match self {
             Self::Malformed(_) => Code::Internal,
             Self::NoRoute => Code::Unimplemented,
-            Self::MissingKey { .. } => Code::InvalidArgument,
+            Self::MissingKey { .. } | Self::BadCost { .. } => Code::InvalidArgument,
             Self::Refused(_) if self.status() == StatusCode::SERVICE_UNAVAILABLE => {
                 Code::Unavailable
             }

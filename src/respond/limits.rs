@@ -44,7 +44,7 @@ impl LimitFields {
         let mut fields = Self::default();
         for claim in claims.iter().filter(|claim| !claim.limiter.is_dry_run()) {
             let policy = claim.limiter.policy();
-            let remaining = claim.limiter.remaining(claim.key, max_wait);
+            let remaining = claim.limiter.remaining(claim.key, claim.cost, max_wait);
             fields.add(&policy.name, &policy.rule, remaining);
         }
         fields

@@ -11,6 +11,7 @@ use super::problem::Problem;
 use crate::bucket::{Evicted, Refused, Unserved};
 use crate::forward::{Fault, FaultKind};
 use crate::key::BadPath;
+use crate::limit::BadCost;
 use crate::metrics::Outcome;
 use crate::peer::Oddity;
 use crate::units::whole_seconds;
@@ -32,6 +33,14 @@ pub enum Rejection {
     MissingKey {
         /// The limit.
         limit: Arc<str>,
+    },
+    /// A limit can't tell what it costs.
+    #[error("limit {limit}: {bad}")]
+    BadCost {
+        /// The limit.
+        limit: Arc<str>,
+        /// What is wrong.
+        bad: BadCost,
     },
     /// Its body has, or grew to, more than this.
     #[error("the request's body has more than {0} bytes")]
@@ -81,7 +90,9 @@ impl Rejection {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Malformed(Malformed::TooLarge) => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            Self::Malformed(_) | Self::MissingKey { .. } => StatusCode::BAD_REQUEST,
+            Self::Malformed(_) | Self::MissingKey { .. } | Self::BadCost { .. } => {
+                StatusCode::BAD_REQUEST
+            }
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Refused(refused) => refused.refusal.status,
@@ -106,6 +117,7 @@ impl Rejection {
             Self::Malformed(_)
             | Self::NoRoute
             | Self::MissingKey { .. }
+            | Self::BadCost { .. }
             | Self::TooLarge(_)
             | Self::Refused(_) => Outcome::Refused,
             Self::Evicted(_) | Self::Draining => Outcome::Shed,
@@ -123,6 +135,7 @@ impl Rejection {
             Self::Malformed(_)
             | Self::NoRoute
             | Self::MissingKey { .. }
+            | Self::BadCost { .. }
             | Self::Refused(_)
             | Self::Evicted(_)
             | Self::Draining => false,
@@ -138,6 +151,7 @@ impl Rejection {
             Self::Malformed(_)
             | Self::NoRoute
             | Self::MissingKey { .. }
+            | Self::BadCost { .. }
             | Self::TooLarge(_)
             | Self::Upstream(_) => None,
         }
@@ -151,6 +165,7 @@ impl Rejection {
             Self::Upstream(fault) => fault.kind.is_clients(),
             Self::NoRoute
             | Self::MissingKey { .. }
+            | Self::BadCost { .. }
             | Self::Refused(_)
             | Self::Evicted(_)
             | Self::Draining => false,
@@ -160,9 +175,10 @@ impl Rejection {
     /// The error type of RFC 9209.
     fn proxy_error(&self) -> &'static str {
         match self {
-            Self::Malformed(_) | Self::MissingKey { .. } | Self::TooLarge(_) => {
-                "http_request_error"
-            }
+            Self::Malformed(_)
+            | Self::MissingKey { .. }
+            | Self::BadCost { .. }
+            | Self::TooLarge(_) => "http_request_error",
             Self::NoRoute => "destination_not_found",
             Self::Refused(refused) if refused.refusal.shared => "connection_limit_reached",
             Self::Refused(_) => "http_request_denied",
@@ -192,7 +208,11 @@ impl Rejection {
                 problem = problem.reduced_capacity();
             }
             Self::Upstream(fault) => problem = problem.seen(fault.may_have_seen),
-            Self::Malformed(_) | Self::NoRoute | Self::MissingKey { .. } | Self::TooLarge(_) => (),
+            Self::Malformed(_)
+            | Self::NoRoute
+            | Self::MissingKey { .. }
+            | Self::BadCost { .. }
+            | Self::TooLarge(_) => (),
         }
         problem
     }

@@ -139,7 +139,7 @@ proptest! {
                 Step::GiveBack { .. } | Step::Settle { .. } => (),
             }
             let Remaining { admits, free_in, idle_in } =
-                tally.remaining(&window, Moment::from_micros(now));
+                tally.remaining(&window, Moment::from_micros(now), 1);
             let admits = u128::from(admits);
             prop_assert!(admits == 0 || model.admits(&window, now, admits), "{admits} at {now}");
             prop_assert!(!model.admits(&window, now, admits + 1), "more than {admits} at {now}");
@@ -265,7 +265,7 @@ fn a_counter_weighs_the_window_before() {
     let mut tally = Tally::new(&window);
     assert_eq!(passes(&mut tally, &window, 1, 84), 84);
     assert_eq!(passes(&mut tally, &window, MINUTE + MINUTE / 4, 36), 36);
-    let left = tally.remaining(&window, at(MINUTE + MINUTE / 4));
+    let left = tally.remaining(&window, at(MINUTE + MINUTE / 4), 1);
     assert_eq!(left.admits, 1, "99 are counted");
     assert_eq!(passes(&mut tally, &window, MINUTE + MINUTE / 4, 9), 1);
 

@@ -176,10 +176,10 @@ impl<T> Tally<T> {
     }
 
     /// Whether the store's last answer alone refuses whoever comes now, and for how long.
-    pub fn refusal(&self, window: &Window, now: Moment) -> Option<Duration> {
+    pub fn refusal(&self, window: &Window, now: Moment, cost: u32) -> Option<Duration> {
         let part = self.part.as_ref().filter(|part| part.attached)?;
         part.full_until.filter(|until| now < *until)?;
-        Some(self.free_in(window, now, 1))
+        Some(self.free_in(window, now, cost))
     }
 
     /// The store's last answer may be outdated: it must be asked again.
@@ -404,7 +404,7 @@ impl<T> Tally<T> {
         for Owed { at, cost } in since.unwrap_or_default() {
             self.add(at, cost);
         }
-        let left = self.remaining(window, now);
+        let left = self.remaining(window, now, 1);
         if let Some(part) = &mut self.part {
             part.known = Some(answer.known);
             part.heard = Some(now);

@@ -106,13 +106,13 @@ impl<T> Tally<T> {
     }
 
     /// What would still pass, by ones.
-    pub fn remaining(&mut self, window: &Window, now: Moment) -> Remaining {
+    pub fn remaining(&mut self, window: &Window, now: Moment, cost: u32) -> Remaining {
         let at = self.advance(window, now);
         let admits = self.room(window, at);
-        let free_in = if admits > 0 {
+        let free_in = if admits >= u64::from(cost) {
             Duration::ZERO
         } else {
-            self.free_in(window, now, 1)
+            self.free_in(window, now, cost)
         };
         let now = now.as_micros();
         let idle_in = match &self.count {

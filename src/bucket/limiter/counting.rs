@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tracing::warn;
 
-use super::windows::COST;
 use super::{Asker, Limiter};
 use crate::bucket::ask::{Ask, Entry, Refusal};
 use crate::bucket::exchange::PENANCE;
@@ -49,8 +48,9 @@ impl Limiter {
             Counting::Here(part) => {
                 self.part_with(store, policy, window, key, &part);
                 let now = self.time(policy, window, key);
-                let alone =
-                    self.with_tally(window, key, now, |tally| tally.ask_alone(&part, now, COST));
+                let alone = self.with_tally(window, key, now, |tally| {
+                    tally.ask_alone(&part, now, ask.cost)
+                });
                 return self.pass_or_refuse(policy, ask, alone);
             }
             Counting::Closed if policy.dry_run => {
@@ -59,19 +59,19 @@ impl Limiter {
             }
             Counting::Closed => return Err(Refusal::shared(policy, Reason::Store)),
             Counting::Open => {
-                self.count(&Entry::Passed);
+                self.count(&Entry::Passed, ask.cost);
                 return Ok(Entry::Passed);
             }
         }
         let now = self.time(policy, window, key);
-        let refusal = |tally: &mut Tally<Asker>| tally.refusal(window, now);
+        let refusal = |tally: &mut Tally<Asker>| tally.refusal(window, now, ask.cost);
         if let Some(free) = self.windows.with_known(key, refusal).flatten() {
             return self.refuse(policy, Crowded::Full(free));
         }
         if let Some(sync) = policy.sync
             && let Some(Some((verdict, owes))) = self
                 .windows
-                .with_known(key, |tally| tally.ask_between(window, now, COST, sync))
+                .with_known(key, |tally| tally.ask_between(window, now, ask.cost, sync))
         {
             if owes {
                 // Early enough that nobody has to ask meanwhile.
@@ -82,7 +82,7 @@ impl Limiter {
         if policy.dry_run {
             let asked = self.with_tally(window, key, now, |tally| {
                 tally.attach();
-                tally.want(COST, None);
+                tally.want(ask.cost, None);
             });
             if asked == Err(TableFull) {
                 self.metrics.would_refuse(Reason::Keys);
@@ -102,7 +102,7 @@ impl Limiter {
         };
         self.with_tally(window, key, now, |tally| {
             tally.attach();
-            tally.want(COST, Some(asker));
+            tally.want(ask.cost, Some(asker));
         })
         .map_err(|TableFull| Refusal::shared(policy, Reason::Keys))?;
         self.tell_store(key);
@@ -302,7 +302,7 @@ impl Limiter {
             Counting::Here(part) => self.part_with(store, policy, window, key, &part),
             Counting::Open => {
                 for asker in askers(detach()) {
-                    let turn = Turn::at_once(self, key, Held::Nothing, &asker.timer);
+                    let turn = Turn::at_once(self, key, Held::Nothing, 1, &asker.timer);
                     // One that has left by itself needs no telling.
                     let _left = asker.offer.send(Offer::Turn(turn));
                 }
@@ -332,7 +332,7 @@ impl Limiter {
     /// Tells those who asked what became of it.
     fn answer(self: &Arc<Self>, policy: &Policy, key: KeyId, heard: Heard<Asker>) {
         for (asker, loan) in heard.passed {
-            let turn = Turn::at_once(self, key, Held::Share(loan), &asker.timer);
+            let turn = Turn::at_once(self, key, Held::Share(loan), loan.cost(), &asker.timer);
             // Where it has left by itself the turn comes back, and what it took.
             let _left = asker.offer.send(Offer::Turn(turn));
         }

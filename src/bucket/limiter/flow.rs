@@ -61,7 +61,7 @@ impl Limiter {
                         .map(|call| (number, call));
                     alarm = bucket.arm_shared(&pace, &reach).map(|when| (when, timer));
                 } else {
-                    alarm = bucket.arm().map(|when| (when, timer));
+                    alarm = bucket.arm(&pace).map(|when| (when, timer));
                 }
             });
             self.metrics.slots(Fate::Missed, missed);

@@ -10,8 +10,8 @@ use crate::line::{Bucket, Pace};
 use crate::units::{Moment, Remaining};
 
 impl Limiter {
-    /// What would be admitted now under a key.
-    pub fn remaining(&self, key: KeyId, max_wait: Option<Duration>) -> Remaining {
+    /// What would be admitted now under a key, and when a request of this `cost` would.
+    pub fn remaining(&self, key: KeyId, cost: u32, max_wait: Option<Duration>) -> Remaining {
         let policy = self.policy.load();
         let max_wait = tightest(policy.max_wait, max_wait);
         let now = self.clock.now();
@@ -24,14 +24,16 @@ impl Limiter {
             };
         }
         if let Rule::Window(window) = &policy.rule {
-            return self.remaining_in(&policy, window, key);
+            return self.remaining_in(&policy, window, key, cost);
         }
         let pace = self.pace(&policy, key);
-        let known = self.with_known(key, |bucket, now| bucket.remaining(&pace, now, max_wait));
+        let known = self.with_known(key, |bucket, now| {
+            bucket.remaining(&pace, cost, now, max_wait)
+        });
         known.unwrap_or_else(|| {
             let mut bucket = Bucket::<Waiter>::new(&pace, now);
             bucket.pause(self.pauses.until(key, now), now);
-            bucket.remaining(&pace, now, max_wait)
+            bucket.remaining(&pace, cost, now, max_wait)
         })
     }
 
@@ -70,7 +72,7 @@ impl Limiter {
         max_wait: Option<Duration>,
         now: Moment,
     ) -> (Census, u64, u64) {
-        let most = Bucket::<Waiter>::new(pace, now).remaining(pace, now, max_wait);
+        let most = Bucket::<Waiter>::new(pace, now).remaining(pace, 1, now, max_wait);
         let mut fewest = most.admits;
         let mut census = Census::default();
         self.table.each(|_, bucket| {
@@ -81,7 +83,7 @@ impl Limiter {
             census.waiting += bucket.waiting();
             census.longest = census.longest.max(bucket.length());
             census.oldest = census.oldest.max(oldest);
-            fewest = fewest.min(bucket.remaining(pace, now, max_wait).admits);
+            fewest = fewest.min(bucket.remaining(pace, 1, now, max_wait).admits);
         });
         (census, fewest, most.admits)
     }

@@ -15,9 +15,6 @@ use crate::store::{BucketName, TableFull};
 use crate::units::{Clock, Moment, Remaining};
 use crate::window::{Kind, Loan, Tally, Verdict, Window};
 
-/// What one request costs.
-pub(super) const COST: u32 = 1;
-
 impl Limiter {
     /// Lets a request pass, or refuses it.
     pub(super) fn ask_window(
@@ -30,7 +27,9 @@ impl Limiter {
             return self.ask_shared_window(store, policy, window, ask);
         }
         let now = self.time(policy, window, ask.key);
-        let verdict = self.with_tally(window, ask.key, now, |tally| tally.ask(window, now, COST));
+        let verdict = self.with_tally(window, ask.key, now, |tally| {
+            tally.ask(window, now, ask.cost)
+        });
         self.pass_or_refuse(policy, ask, verdict)
     }
 
@@ -44,10 +43,11 @@ impl Limiter {
         match verdict {
             Ok(Verdict::Passed(loan)) if ask.usable != Usable::ForGood && !policy.dry_run => {
                 let held = Held::Share(loan);
-                Ok(Entry::Turn(Turn::at_once(self, ask.key, held, ask.timer)))
+                let turn = Turn::at_once(self, ask.key, held, ask.cost, ask.timer);
+                Ok(Entry::Turn(turn))
             }
             Ok(Verdict::Passed(_)) => {
-                self.count(&Entry::Passed);
+                self.count(&Entry::Passed, ask.cost);
                 Ok(Entry::Passed)
             }
             Ok(Verdict::Refused(free)) => self.refuse(policy, Crowded::Full(free)),
@@ -65,19 +65,25 @@ impl Limiter {
             .windows
             .with_known(key, |tally| tally.give_back(loan))
             .unwrap_or(false);
-        self.metrics.slots(Fate::Spare, 1);
+        self.metrics.slots(Fate::Spare, loan.cost().into());
         if tells {
             self.tell_store(key);
         }
     }
 
-    /// What would pass now under a key.
-    pub(super) fn remaining_in(&self, policy: &Policy, window: &Window, key: KeyId) -> Remaining {
+    /// What would pass now under a key, and when so much would.
+    pub(super) fn remaining_in(
+        &self,
+        policy: &Policy,
+        window: &Window,
+        key: KeyId,
+        cost: u32,
+    ) -> Remaining {
         let now = self.time(policy, window, key);
         let part = self.present_part(policy, window, key);
         self.windows
-            .with_known(key, |tally| tally.remaining(&part, now))
-            .unwrap_or_else(|| Tally::<Asker>::new(&part).remaining(&part, now))
+            .with_known(key, |tally| tally.remaining(&part, now, cost))
+            .unwrap_or_else(|| Tally::<Asker>::new(&part).remaining(&part, now, cost))
     }
 
     /// What time it is by the clock that windows are told by: the store's, where there is
@@ -128,7 +134,7 @@ impl Limiter {
         let mut census = Census::default();
         self.windows.each(|_, tally| {
             census.buckets += 1;
-            fewest = fewest.min(tally.remaining(window, now).admits);
+            fewest = fewest.min(tally.remaining(window, now, 1).admits);
         });
         (census, fewest, most)
     }
@@ -137,7 +143,7 @@ impl Limiter {
     pub(in crate::bucket) fn each_used(&self, window: &Window, mut look: impl FnMut(KeyId, u64)) {
         let now = self.time_for_all(window);
         self.windows.each(|key, tally| {
-            let left = tally.remaining(window, now).admits;
+            let left = tally.remaining(window, now, 1).admits;
             look(key, u64::from(window.limit()).saturating_sub(left));
         });
     }

@@ -199,7 +199,8 @@ async fn room(
     };
     let limiter = &claim.limiter;
     // After a reload there may be no line any more.
-    let full = || limiter.has_line() && limiter.remaining(claim.key, max_wait).admits == 0;
+    let remaining = || limiter.remaining(claim.key, claim.cost, max_wait);
+    let full = || limiter.has_line() && remaining().admits < u64::from(claim.cost);
     loop {
         // What opens from here on is told; what opened before is looked for.
         knock.stand();
@@ -207,8 +208,7 @@ async fn room(
             return;
         }
         // Of places that become free elsewhere nobody tells.
-        let free_in = limiter.remaining(claim.key, max_wait).free_in;
-        let free_in = free_in.max(LOOK_AGAIN);
+        let free_in = remaining().free_in.max(LOOK_AGAIN);
         tokio::select! {
             () = knock.opened() => (),
             () = tokio::time::sleep(free_in), if limiter.is_shared() => (),
@@ -226,7 +226,7 @@ async fn overdue(claim: Option<&Claim>, max_wait: Option<Duration>, arrived: Ins
         None => std::future::pending().await,
         Some(most) => Box::pin(tokio::time::sleep(most.saturating_add(SLACK))).await,
     }
-    let Some(Claim { limiter, key }) = claim else {
+    let Some(Claim { limiter, key, .. }) = claim else {
         return Evicted::soon(Reason::MaxWait);
     };
     let evicted = match limiter.paused_for(Some(*key)) {

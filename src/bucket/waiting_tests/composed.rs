@@ -10,7 +10,7 @@ async fn what_one_limit_refuses_the_others_get_back() {
     let claims = [claim(&quota, "a"), claim(&line, "a")];
     let ends = burst(&stage, &claims, 5).await;
     assert_eq!(ends.iter().filter(|end| end.is_ok()).count(), 2);
-    let left = quota.remaining(key("a"), None);
+    let left = quota.remaining(key("a"), 1, None);
     assert_eq!(left.admits, 8, "two were served, three had theirs back");
 }
 
@@ -28,9 +28,9 @@ async fn whoever_leaves_before_its_turn_has_paid_nothing_anywhere() {
     // burst() runs them as tasks of their own: they are ended by the purge.
     last.purge(None, Reason::Purged);
     tokio::task::yield_now().await;
-    assert_eq!(quota.remaining(key("a"), None).admits, 9);
-    assert_eq!(first.remaining(key("a"), None).admits, 5);
-    assert_eq!(last.remaining(key("a"), None).admits, 20);
+    assert_eq!(quota.remaining(key("a"), 1, None).admits, 9);
+    assert_eq!(first.remaining(key("a"), 1, None).admits, 5);
+    assert_eq!(last.remaining(key("a"), 1, None).admits, 20);
     assert_eq!(stage.crowd.waiting(), 0);
 }
 
@@ -87,7 +87,7 @@ async fn whoever_would_wait_too_long_in_the_next_line_is_ended_in_its_place() {
     assert!(begun.elapsed() < millis(1_100), "{:?}", begun.elapsed());
     others.await.expect("no panic");
     assert_eq!(
-        first.remaining(key("a"), None).admits,
+        first.remaining(key("a"), 1, None).admits,
         21,
         "it has paid nothing"
     );

@@ -80,7 +80,7 @@ async fn a_limit_without_a_line_says_when_to_come_back() {
     assert_eq!(refused.refusal.status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(refused.retry_after, HOUR);
     assert!(stage.shows("weir_refused_total{limit=\"l\",reason=\"paused\"} 1"));
-    assert_eq!(limit.remaining(key("a"), None).admits, 0);
+    assert_eq!(limit.remaining(key("a"), 1, None).admits, 0);
     sleep(HOUR).await;
     assert!(
         stage.pass(&claims, None).await.is_ok(),
@@ -140,5 +140,5 @@ async fn who_leaves_or_is_purged_in_a_pause_leaves_nothing_behind() {
         assert!(stage.shows("weir_waiting{limit=\"l\"} 0"), "round {round}");
     }
     sleep(millis(1_000)).await;
-    assert_eq!(limit.remaining(key("a"), None).admits, 1_001);
+    assert_eq!(limit.remaining(key("a"), 1, None).admits, 1_001);
 }

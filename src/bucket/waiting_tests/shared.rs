@@ -57,6 +57,7 @@ async fn whoever_comes_as_the_store_is_found_again_asks_the_store() {
     let policy = limit.policy();
     let ask = Ask {
         key: key("a"),
+        cost: 1,
         max_wait: None,
         usable: Usable::ForGood,
         gate: None,

@@ -12,7 +12,7 @@ fn window(stage: &Stage, name: &str, kind: Kind, limit: u32) -> Arc<Limiter> {
 }
 
 fn left(limit: &Arc<Limiter>) -> u64 {
-    limit.remaining(key("a"), None).admits
+    limit.remaining(key("a"), 1, None).admits
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,7 +84,7 @@ async fn a_paused_window_lets_nobody_pass_and_counts_nobody() {
     limit.pause_for(None, millis(500)).expect("room");
     let ends = burst(&stage, &[claim(&limit, "a")], 2).await;
     assert_eq!(ends, [Err("paused".to_owned()), Err("paused".to_owned())]);
-    assert_eq!(limit.remaining(key("a"), None).free_in, millis(500));
+    assert_eq!(limit.remaining(key("a"), 1, None).free_in, millis(500));
     sleep(millis(500)).await;
     assert_eq!(left(&limit), 2);
 }

@@ -26,19 +26,21 @@ pub(super) enum Fate {
 /// When the burst comes: late enough for any credit to reach back from.
 const NOW: Moment = Moment::from_micros(100 * 366 * 86_400 * 1_000_000);
 
-/// What becomes of `count` requests with one key that find the limit idle.
+/// What becomes of `count` requests with one key and the usual cost that find the
+/// limit idle.
 ///
 /// Each algorithm plays the burst by its own arithmetic.
 pub(super) fn fates(policy: &Policy, count: u64) -> Vec<Fate> {
+    let cost = policy.cost.usual();
     match &policy.rule {
-        Rule::Pace(pace) => line(pace, policy.max_wait, count),
-        Rule::Window(span) => window(span, count),
+        Rule::Pace(pace) => line(pace, cost, policy.max_wait, count),
+        Rule::Window(span) => window(span, cost, count),
     }
 }
 
 /// What becomes of them in a window. They find a fixed one as it begins, so that the
 /// time to come back is the longest there is.
-fn window(window: &Window, count: u64) -> Vec<Fate> {
+fn window(window: &Window, cost: u32, count: u64) -> Vec<Fate> {
     let [now, offset, span] = [
         NOW.as_micros().into(),
         window.offset().as_micros(),
@@ -47,7 +49,7 @@ fn window(window: &Window, count: u64) -> Vec<Fate> {
     let into = now.saturating_sub(offset).checked_rem(span).unwrap_or(0);
     let now = Moment::from_micros(u64::try_from(now.saturating_sub(into)).unwrap_or(u64::MAX));
     let mut tally: Tally<()> = Tally::new(window);
-    let mut fate = |_request| match tally.ask(window, now, 1) {
+    let mut fate = |_request| match tally.ask(window, now, cost) {
         window::Verdict::Passed(_) => Fate::Passes,
         window::Verdict::Refused(free) => Fate::Refused {
             reason: "quota",
@@ -58,23 +60,23 @@ fn window(window: &Window, count: u64) -> Vec<Fate> {
 }
 
 /// What becomes of them in a bucket, which drains while nobody else comes.
-fn line(pace: &Pace, max_wait: Option<Duration>, count: u64) -> Vec<Fate> {
+fn line(pace: &Pace, cost: u32, max_wait: Option<Duration>, count: u64) -> Vec<Fate> {
     let mut bucket: Bucket<usize> = Bucket::new(pace, NOW);
     let mut fates = Vec::new();
     for request in (0_usize..).zip(0..count) {
-        fates.push(match bucket.verdict(pace, NOW, max_wait) {
+        fates.push(match bucket.verdict(pace, cost, NOW, max_wait) {
             Verdict::Refused(crowded) => refused(crowded),
-            Verdict::Admitted(_) if bucket.goes_at_once(pace, NOW) => {
-                bucket.take(pace, NOW);
+            Verdict::Admitted(_) if bucket.goes_at_once(pace, cost, NOW) => {
+                bucket.take(pace, cost, NOW);
                 Fate::Passes
             }
             Verdict::Admitted(wait) => {
-                bucket.join(NOW, request.0);
+                bucket.join(cost, NOW, request.0);
                 Fate::Waits(wait)
             }
         });
     }
-    while let Some(due) = bucket.due()
+    while let Some(due) = bucket.due(pace)
         && let Some(turn) = bucket.promise(pace, due)
     {
         bucket.claim(turn.loan);
@@ -104,7 +106,7 @@ mod tests {
 
     fn play(rate: &str, burst: u32, delay: u32, max_wait: Option<u64>, count: u64) -> Vec<String> {
         let pace = Pace::new(rate.parse().expect("a rate"), burst, delay).expect("a pace");
-        let fates = line(&pace, max_wait.map(Duration::from_millis), count);
+        let fates = line(&pace, 1, max_wait.map(Duration::from_millis), count);
         let text = |fate: &Fate| match fate {
             Fate::Passes => "passes".to_owned(),
             Fate::Waits(wait) => format!("{}ms", wait.as_millis()),
@@ -143,7 +145,7 @@ mod tests {
     fn a_window_lets_its_limit_pass_and_says_when_it_has_room() {
         for (kind, back) in [(Kind::Fixed, 60), (Kind::Log, 60), (Kind::Counter, 72)] {
             let (span, offset) = (Duration::from_mins(1), Duration::from_secs(7));
-            let fates = window(&Window::new(kind, 5, span, offset), 7);
+            let fates = window(&Window::new(kind, 5, span, offset), 1, 7);
             assert_eq!(fates[..5], [Fate::Passes; 5], "{kind:?}");
             let refused = Fate::Refused {
                 reason: "quota",

@@ -161,7 +161,7 @@ fn alike(one: &Fate, other: &Fate) -> bool {
 mod tests {
     use super::*;
     use crate::cli::explain::fates::fates;
-    use crate::limit::{Exempt, OnMissingKey};
+    use crate::limit::{Cost, Exempt, OnMissingKey};
 
     fn drawn(burst: u32, delay: u32, count: u64) -> String {
         let policy = Policy {
@@ -170,6 +170,7 @@ mod tests {
             ipv6_prefix: 64,
             exempt: Exempt::default(),
             on_missing_key: OnMissingKey::Reject,
+            cost: Cost::default(),
             rule: Rule::Pace(
                 Pace::new("10r/s".parse().expect("a rate"), burst, delay).expect("a pace"),
             ),

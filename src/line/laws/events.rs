@@ -53,6 +53,7 @@ pub(super) enum Waker {
 pub(super) enum Step {
     Arrive {
         count: usize,
+        cost: u32,
         max_wait: Option<Span>,
         can_go: bool,
         keep: bool,
@@ -92,6 +93,13 @@ impl Policy {
     }
 }
 
+impl Policy {
+    /// What a request may cost of it, at most so much.
+    pub(super) fn cost(&self, most: u32) -> u32 {
+        most.min(self.pace.burst() + 1)
+    }
+}
+
 impl Span {
     pub(super) fn of(self, limit: Limit) -> Duration {
         let parts = limit.micros * i128::from(self.parts) / (limit.requests * 64);
@@ -128,6 +136,11 @@ pub(super) fn spans() -> impl Strategy<Value = Span> {
     (parts, micros).prop_map(|(parts, micros)| Span { parts, micros })
 }
 
+/// How many slots a request needs.
+pub(super) fn costs() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => Just(1_u32), 2 => 2_u32..5, 1 => 5_u32..60]
+}
+
 /// Whether requests may say how long they would wait, and whether the bucket may be held.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mood {
@@ -150,7 +163,8 @@ fn step(mood: Mood) -> impl Strategy<Value = Step> {
     let count = prop_oneof![4 => Just(1_usize), 1 => 2_usize..9, 1 => 9_usize..60];
     let max_wait = option::weighted(0.2, spans());
     let max_wait = max_wait.prop_map(move |most| most.filter(|_| mood.max_wait));
-    let arrive = (count, max_wait, prop::bool::weighted(0.9), any::<bool>());
+    let can_go = prop::bool::weighted(0.9);
+    let arrive = (count, costs(), max_wait, can_go, any::<bool>());
     let waker = prop_oneof![
         4 => Just(Waker::OnTime),
         2 => (1_u64..3_000).prop_map(Waker::Late),
@@ -158,7 +172,7 @@ fn step(mood: Mood) -> impl Strategy<Value = Step> {
     ];
     let pass = (spans(), waker, any::<bool>());
     prop_oneof![
-        6 => arrive.prop_map(|(count, max_wait, can_go, keep)| Step::Arrive { count, max_wait, can_go, keep }),
+        6 => arrive.prop_map(|(count, cost, max_wait, can_go, keep)| Step::Arrive { count, cost, max_wait, can_go, keep }),
         6 => pass.prop_map(|(span, waker, keep)| Step::Pass { span, waker, keep }),
         2 => index().prop_map(Step::Leave),
         1 => index().prop_map(Step::Serve),

@@ -9,7 +9,6 @@ use super::events::{Mood, beginnings, policies, spans, steps};
 use super::history::Scene;
 use super::model::{Fate, TOLERANCE};
 use crate::line::Bucket;
-use crate::units::Moment;
 
 const ANYTHING: Mood = Mood {
     max_wait: true,
@@ -32,12 +31,16 @@ fn twin(scene: &Scene) -> Bucket<usize> {
     let pace = scene.policy.pace;
     let mut twin = Bucket::new(&pace, scene.began);
     for exit in scene.model.gone() {
-        let ticket = exit.waited.then(|| twin.join(exit.at, exit.who));
+        let cost = u32::try_from(exit.cost).expect("few");
+        let ticket = exit.waited.then(|| {
+            twin.hold(exit.from);
+            twin.join(cost, exit.from, exit.who)
+        });
         if let Some(promise) = ticket.and_then(|_| twin.promise(&pace, exit.at)) {
             twin.settle(&pace, promise.loan, exit.at);
         } else {
             let _: Option<bool> = ticket.map(|ticket| twin.leave(ticket, exit.at));
-            twin.take(&pace, exit.at);
+            twin.take(&pace, cost, exit.at);
         }
     }
     twin.hold(scene.model.held_until());
@@ -53,12 +56,15 @@ proptest! {
     ) {
         let scene = Scene::new(policy, began).live(&steps);
         let limit = policy.limit;
-        let gone: Vec<Moment> = scene.model.gone().map(|exit| exit.at).collect();
+        let gone: Vec<_> = scene.model.gone().collect();
         for (first, from) in gone.iter().enumerate() {
-            for (count, to) in (1..).zip(gone.iter().skip(first)) {
-                let window = limit.ticks(to.since(*from)) + leeway(&scene);
-                let steady = (count - 1 - limit.delay) * limit.micros;
-                prop_assert!(steady <= window, "{count} went from {from:?} to {to:?}");
+            // The first one's slots may all have come before.
+            let mut slots = 0;
+            for to in gone.iter().skip(first + 1) {
+                slots += to.cost;
+                let window = limit.ticks(to.at.since(from.at)) + leeway(&scene);
+                let steady = (slots - limit.delay) * limit.micros;
+                prop_assert!(steady <= window, "{slots} slots went from {from:?} to {to:?}");
             }
         }
     }
@@ -99,19 +105,19 @@ proptest! {
         scene.empty();
         prop_assert!(scene.model.gone().all(|exit| exit.fate == Fate::Served));
         prop_assert_eq!((scene.bucket.waiting(), scene.bucket.oldest()), (0, None));
-        prop_assert_eq!(scene.bucket.due(), None);
+        prop_assert_eq!(scene.bucket.due(&scene.policy.pace), None);
         let (pace, bucket, twin) = (policy.pace, &scene.bucket, twin(&scene));
-        let idle_in = |bucket: &Bucket<usize>| bucket.remaining(&pace, scene.now, None).idle_in;
+        let idle_in = |bucket: &Bucket<usize>| bucket.remaining(&pace, 1, scene.now, None).idle_in;
         let (idle, twins) = (idle_in(bucket), idle_in(&twin));
         let close = idle.abs_diff(twins) <= TOLERANCE;
         prop_assert!(close, "idle in {idle:?}, its twin in {twins:?}");
         if scene.model.is_without_trace() {
             let mut now = scene.now;
             for _ in 0..4 {
-                prop_assert_eq!(bucket.verdict(&pace, now, None), twin.verdict(&pace, now, None));
-                prop_assert_eq!(bucket.remaining(&pace, now, None), twin.remaining(&pace, now, None));
+                prop_assert_eq!(bucket.verdict(&pace, 1, now, None), twin.verdict(&pace, 1, now, None));
+                prop_assert_eq!(bucket.remaining(&pace, 1, now, None), twin.remaining(&pace, 1, now, None));
                 prop_assert_eq!(bucket.is_idle(&pace, now), twin.is_idle(&pace, now));
-                prop_assert_eq!(bucket.goes_at_once(&pace, now), twin.goes_at_once(&pace, now));
+                prop_assert_eq!(bucket.goes_at_once(&pace, 1, now), twin.goes_at_once(&pace, 1, now));
                 now = now.after(later.of(policy.limit));
             }
         }

@@ -35,6 +35,8 @@ pub(super) struct Pair<A> {
 #[derive(Debug)]
 struct Hand {
     who: usize,
+    cost: u32,
+    joined: Moment,
     loan: Loan,
     ticket: Option<Ticket>,
 }
@@ -115,20 +117,21 @@ impl Scene {
     /// A request that may wait for good: when it joins or goes at once, its number.
     pub(super) fn arrive(
         &mut self,
+        cost: u32,
         max_wait: Option<Duration>,
         can_go: bool,
         keep: bool,
     ) -> Option<usize> {
         let (pace, now) = (self.policy.pace, self.now);
         let reply = Reply {
-            verdict: self.bucket.verdict(&pace, now, max_wait),
-            remaining: self.bucket.remaining(&pace, now, max_wait),
-            goes_at_once: self.bucket.goes_at_once(&pace, now),
+            verdict: self.bucket.verdict(&pace, cost, now, max_wait),
+            remaining: self.bucket.remaining(&pace, cost, now, max_wait),
+            goes_at_once: self.bucket.goes_at_once(&pace, cost, now),
         };
         let model = Reply {
-            verdict: self.model.verdict(now, max_wait),
-            remaining: self.model.remaining(now, max_wait),
-            goes_at_once: self.model.goes_at_once(now),
+            verdict: self.model.verdict(now, cost.into(), max_wait),
+            remaining: self.model.remaining(now, cost.into(), max_wait),
+            goes_at_once: self.model.goes_at_once(now, cost.into()),
         };
         self.replies.push(Pair {
             bucket: reply,
@@ -139,23 +142,26 @@ impl Scene {
         };
         let who = self.number();
         if !can_go && pace.has_line() {
-            self.tickets.insert(who, self.bucket.join_blocked(now, who));
+            let ticket = self.bucket.join_blocked(cost, now, who);
+            self.tickets.insert(who, ticket);
             self.blocked.push(who);
-            self.model.join(who, false);
+            self.model.join(who, false, cost.into(), now);
         } else if !reply.goes_at_once {
-            self.tickets.insert(who, self.bucket.join(now, who));
-            self.model.join(who, true);
+            self.tickets.insert(who, self.bucket.join(cost, now, who));
+            self.model.join(who, true, cost.into(), now);
         } else {
-            self.turn(who);
+            self.turn(who, cost);
             if keep {
-                let loan = self.bucket.lend(&pace, now);
+                let loan = self.bucket.lend(&pace, cost, now);
                 self.hands.push(Hand {
                     who,
+                    cost,
+                    joined: now,
                     loan,
                     ticket: None,
                 });
             } else {
-                self.bucket.take(&pace, now);
+                self.bucket.take(&pace, cost, now);
                 self.model.end(who, Fate::Served);
             }
         }
@@ -164,7 +170,11 @@ impl Scene {
 
     /// Time passes, and slots that come are given away.
     pub(super) fn pass_until(&mut self, until: Moment, waker: Waker, keep: bool) {
-        while let Some(due) = self.bucket.due().filter(|due| *due <= until) {
+        while let Some(due) = self
+            .bucket
+            .due(&self.policy.pace)
+            .filter(|due| *due <= until)
+        {
             let at = match waker {
                 Waker::OnTime => due,
                 Waker::Late(micros) => due.after(Duration::from_micros(micros)),
@@ -204,12 +214,14 @@ impl Scene {
         match step {
             Step::Arrive {
                 count,
+                cost,
                 max_wait,
                 can_go,
                 keep,
             } => {
+                let cost = self.policy.cost(*cost);
                 for _ in 0..*count {
-                    self.arrive(max_wait.as_ref().map(span), *can_go, *keep);
+                    self.arrive(cost, max_wait.as_ref().map(span), *can_go, *keep);
                 }
             }
             Step::Leave(which) => {
@@ -250,7 +262,7 @@ impl Scene {
         let due = self.model.due();
         let from_now = |due: Option<Moment>| due.map(|due| due.max(self.now));
         self.dues.push(Pair {
-            bucket: from_now(self.bucket.due()),
+            bucket: from_now(self.bucket.due(&self.policy.pace)),
             model: from_now(due),
         });
         if due.is_none_or(|due| due > self.now) {
@@ -261,8 +273,9 @@ impl Scene {
 
     /// Sets a timer where one is missing, as whoever serves a bucket does.
     fn arm(&mut self) {
-        self.timer = self.bucket.arm().or(self.timer);
-        self.alarms.push((self.bucket.due(), self.timer));
+        self.timer = self.bucket.arm(&self.policy.pace).or(self.timer);
+        self.alarms
+            .push((self.bucket.due(&self.policy.pace), self.timer));
     }
 
     fn ring(&mut self) {
@@ -288,9 +301,11 @@ impl Scene {
             return false;
         };
         self.bucket.claim(loan);
-        self.turn(who);
+        self.turn(who, ticket.cost());
         self.hands.push(Hand {
             who,
+            cost: ticket.cost(),
+            joined: ticket.joined(),
             loan,
             ticket: Some(ticket),
         });
@@ -300,14 +315,14 @@ impl Scene {
         true
     }
 
-    fn turn(&mut self, who: usize) {
+    fn turn(&mut self, who: usize, cost: u32) {
         let looking_on = self
             .model
             .could_go()
             .filter(|other| *other != who)
             .collect();
         self.turns.push(Turn { who, looking_on });
-        self.model.go(who, self.now);
+        self.model.go(who, self.now, cost.into());
     }
 
     fn leave(&mut self, who: usize) {
@@ -330,6 +345,8 @@ impl Scene {
     fn step_back(&mut self, hand: usize) {
         let Hand {
             mut who,
+            cost,
+            mut joined,
             loan,
             ticket,
         } = self.hands.remove(hand);
@@ -338,13 +355,13 @@ impl Scene {
             self.bucket
                 .step_back(&self.policy.pace, ticket, loan, who, self.now);
         } else {
-            who = self.number();
+            (who, joined) = (self.number(), self.now);
             self.tickets
-                .insert(who, self.bucket.join_blocked(self.now, who));
+                .insert(who, self.bucket.join_blocked(cost, self.now, who));
             self.bucket.give_back(&self.policy.pace, loan, self.now);
         }
         self.blocked.push(who);
-        self.model.join(who, false);
+        self.model.join(who, false, cost.into(), joined);
     }
 
     fn ready(&mut self, which: usize) {

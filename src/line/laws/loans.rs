@@ -8,7 +8,7 @@ use crate::line::{Bucket, Pace, Verdict};
 #[test]
 fn a_slot_given_back_is_free_again() {
     let mut stage = Stage::new("1r/m", 0, 0);
-    let loan = stage.bucket.lend(&stage.pace, stage.now());
+    let loan = stage.bucket.lend(&stage.pace, 1, stage.now());
     assert!(matches!(stage.ask(None), Verdict::Refused(_)));
     stage.bucket.give_back(&stage.pace, loan, stage.now());
     assert_eq!(stage.ask(None), Verdict::Admitted(millis(0)));
@@ -18,7 +18,7 @@ fn a_slot_given_back_is_free_again() {
 #[test]
 fn a_slot_given_back_long_after_earns_no_credit() {
     let mut stage = Stage::new("1r/s", 3, 3);
-    let loan = stage.bucket.lend(&stage.pace, stage.now());
+    let loan = stage.bucket.lend(&stage.pace, 1, stage.now());
     stage.pass_to(60_000);
     assert_eq!(stage.crowd(9), 4);
     stage.bucket.give_back(&stage.pace, loan, stage.now());
@@ -28,14 +28,14 @@ fn a_slot_given_back_long_after_earns_no_credit() {
 #[test]
 fn a_slot_given_back_moves_all_behind_it_up() {
     let mut stage = Stage::new("1r/s", 5, 0);
-    let loan = stage.bucket.lend(&stage.pace, stage.now());
+    let loan = stage.bucket.lend(&stage.pace, 1, stage.now());
     stage.crowd(3);
     stage.pass_to(1_500);
     stage.bucket.give_back(&stage.pace, loan, stage.now());
     stage.pass_to(60_000);
     assert_eq!(stage.went_millis(), [1_000, 1_998, 2_998]);
     let mut stage = Stage::new("1r/s", 5, 0);
-    let loan = stage.bucket.lend(&stage.pace, stage.now());
+    let loan = stage.bucket.lend(&stage.pace, 1, stage.now());
     stage.crowd(3);
     stage.pass_to(500);
     stage.bucket.give_back(&stage.pace, loan, stage.now());
@@ -50,7 +50,7 @@ fn who_steps_back_keeps_its_place_and_holds_up_nobody() {
     stage.pass_to(999);
     stage.pass_to_micros(999_999);
     assert_eq!(stage.promise(), None);
-    let due = stage.bucket.due().expect("three wait");
+    let due = stage.bucket.due(&stage.pace).expect("three wait");
     let promise = stage
         .bucket
         .promise(&stage.pace, due)
@@ -71,7 +71,7 @@ fn who_steps_back_keeps_its_place_and_holds_up_nobody() {
 fn who_steps_back_from_the_last_slot_goes_as_soon_as_it_can() {
     let mut stage = Stage::new("1r/m", 5, 0);
     stage.crowd(2);
-    let due = stage.bucket.due().expect("one waits");
+    let due = stage.bucket.due(&stage.pace).expect("one waits");
     let promise = stage
         .bucket
         .promise(&stage.pace, due)
@@ -84,28 +84,31 @@ fn who_steps_back_from_the_last_slot_goes_as_soon_as_it_can() {
     stage.pass_to(60_250);
     assert_eq!(stage.went_millis(), [0, 60_250]);
     assert_eq!(stage.crowd(1), 1);
-    assert_eq!(stage.bucket.due(), Some(at(120_248)));
+    assert_eq!(stage.bucket.due(&stage.pace), Some(at(120_248)));
 }
 
 #[test]
 fn a_place_given_up_is_not_made_ready() {
     let mut stage = Stage::new("1r/s", 5, 0);
-    let ticket = stage.bucket.join_blocked(stage.now(), 7);
+    let ticket = stage.bucket.join_blocked(1, stage.now(), 7);
     assert!(stage.bucket.leave(ticket, stage.now()));
     assert!(!stage.bucket.ready(ticket));
-    assert_eq!((stage.bucket.waiting(), stage.bucket.due()), (0, None));
+    assert_eq!(
+        (stage.bucket.waiting(), stage.bucket.due(&stage.pace)),
+        (0, None)
+    );
 }
 
 #[test]
 fn a_slot_given_back_sets_an_earlier_timer() {
     let mut stage = Stage::new("1r/s", 5, 0);
-    let loan = stage.bucket.lend(&stage.pace, stage.now());
+    let loan = stage.bucket.lend(&stage.pace, 1, stage.now());
     stage.crowd(1);
-    assert_eq!(stage.bucket.arm(), Some(at(1_000)));
-    assert_eq!(stage.bucket.arm(), None);
+    assert_eq!(stage.bucket.arm(&stage.pace), Some(at(1_000)));
+    assert_eq!(stage.bucket.arm(&stage.pace), None);
     stage.pass_to(500);
     stage.bucket.give_back(&stage.pace, loan, stage.now());
-    assert_eq!(stage.bucket.arm(), Some(at(0)));
+    assert_eq!(stage.bucket.arm(&stage.pace), Some(at(0)));
     assert!(stage.bucket.rang(at(0)));
     assert!(!stage.bucket.rang(at(1_000)));
 }
@@ -114,7 +117,7 @@ fn a_slot_given_back_sets_an_earlier_timer() {
 fn the_oldest_counts_whether_it_can_go_or_not() {
     let mut stage = Stage::new("1r/m", 5, 0);
     stage.crowd(1);
-    let blocked = stage.bucket.join_blocked(stage.now(), 7);
+    let blocked = stage.bucket.join_blocked(1, stage.now(), 7);
     stage.pass_to(500);
     stage.crowd(1);
     assert_eq!(stage.bucket.oldest(), Some(at(0)));
@@ -126,7 +129,7 @@ fn the_oldest_counts_whether_it_can_go_or_not() {
 fn a_purge_tells_all_who_waited_and_keeps_the_debt() {
     let mut stage = Stage::new("1r/s", 5, 0);
     stage.crowd(3);
-    stage.bucket.join_blocked(stage.now(), 9);
+    stage.bucket.join_blocked(1, stage.now(), 9);
     let mut told = stage.bucket.purge(stage.now());
     told.sort_unstable();
     assert_eq!((told, stage.bucket.waiting()), (vec![1, 2, 9], 0));
@@ -136,8 +139,8 @@ fn a_purge_tells_all_who_waited_and_keeps_the_debt() {
 #[test]
 fn a_loan_that_was_settled_does_not_come_back() {
     let mut stage = Stage::new("1r/s", 3, 3);
-    let first = stage.bucket.lend(&stage.pace, stage.now());
-    let second = stage.bucket.lend(&stage.pace, stage.now());
+    let first = stage.bucket.lend(&stage.pace, 1, stage.now());
+    let second = stage.bucket.lend(&stage.pace, 1, stage.now());
     stage.bucket.settle(&stage.pace, second, stage.now());
     stage.bucket.give_back(&stage.pace, second, stage.now());
     stage.bucket.give_back(&stage.pace, first, stage.now());
@@ -147,10 +150,10 @@ fn a_loan_that_was_settled_does_not_come_back() {
 #[test]
 fn a_loan_that_was_settled_is_nobody_elses() {
     let mut stage = Stage::new("1r/s", 3, 3);
-    let first = stage.bucket.lend(&stage.pace, stage.now());
+    let first = stage.bucket.lend(&stage.pace, 1, stage.now());
     stage.bucket.settle(&stage.pace, first, stage.now());
     stage.pass_to_micros(1);
-    let second = stage.bucket.lend(&stage.pace, stage.now());
+    let second = stage.bucket.lend(&stage.pace, 1, stage.now());
     stage.bucket.give_back(&stage.pace, first, stage.now());
     stage.bucket.settle(&stage.pace, second, stage.now());
     assert_eq!(stage.crowd(9), 2);
@@ -160,10 +163,10 @@ fn a_loan_that_was_settled_is_nobody_elses() {
 fn a_place_that_was_given_up_is_nobody_elses() {
     let now = Stage::new("1r/s", 3, 0).now();
     let mut bucket = Bucket::new(&Stage::new("1r/s", 3, 0).pace, now);
-    let first = bucket.join(now, 1);
+    let first = bucket.join(1, now, 1);
     assert!(bucket.leave(first, now));
     let now = now.after(Duration::from_micros(1));
-    bucket.join(now, 2);
+    bucket.join(1, now, 2);
     assert!(!bucket.leave(first, now));
     assert_eq!(bucket.waiting(), 1);
 }
@@ -172,16 +175,16 @@ fn a_place_that_was_given_up_is_nobody_elses() {
 fn nobody_passes_one_to_whom_a_slot_is_on_its_way() {
     let mut stage = Stage::new("10r/s", 5, 5);
     let pace = Pace::new("10r/s".parse().expect("a rate"), 5, 3).expect("a pace");
-    let ticket = stage.bucket.join(stage.now(), 1);
+    let ticket = stage.bucket.join(1, stage.now(), 1);
     let promise = stage
         .bucket
         .promise(&pace, stage.now())
         .expect("a slot is due");
     assert_eq!(promise.ticket, ticket);
     assert!(
-        !stage.bucket.goes_at_once(&pace, stage.now()),
+        !stage.bucket.goes_at_once(&pace, 1, stage.now()),
         "it has not arrived"
     );
     stage.bucket.claim(promise.loan);
-    assert!(stage.bucket.goes_at_once(&pace, stage.now()));
+    assert!(stage.bucket.goes_at_once(&pace, 1, stage.now()));
 }

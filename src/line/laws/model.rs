@@ -34,6 +34,10 @@ pub(super) enum Fate {
 pub(super) struct Exit {
     pub(super) who: usize,
     pub(super) at: Moment,
+    pub(super) cost: i128,
+    /// From when on its slots count, where it waited: nobody might go before, or it
+    /// was not there yet.
+    pub(super) from: Moment,
     pub(super) waited: bool,
     pub(super) fate: Fate,
 }
@@ -42,6 +46,8 @@ pub(super) struct Exit {
 struct Place {
     who: usize,
     can_go: bool,
+    cost: i128,
+    joined: Moment,
 }
 
 /// A bucket as its history: everyone who went, everyone who waits.
@@ -111,8 +117,13 @@ impl Model {
         }
     }
 
-    pub(super) fn join(&mut self, who: usize, can_go: bool) {
-        self.line.push(Place { who, can_go });
+    pub(super) fn join(&mut self, who: usize, can_go: bool, cost: i128, joined: Moment) {
+        self.line.push(Place {
+            who,
+            can_go,
+            cost,
+            joined,
+        });
         self.line.sort_by_key(|place| place.who);
     }
 
@@ -121,8 +132,10 @@ impl Model {
     }
 
     pub(super) fn ready(&mut self, who: usize) {
+        let place = self.line.iter().find(|place| place.who == who);
+        let Place { cost, joined, .. } = *place.expect("who is ready has waited");
         self.leave(who);
-        self.join(who, true);
+        self.join(who, true, cost, joined);
     }
 
     pub(super) fn hold(&mut self, until: Moment) {
@@ -133,8 +146,10 @@ impl Model {
         self.hold
     }
 
-    pub(super) fn go(&mut self, who: usize, at: Moment) {
-        let waited = self.line.iter().any(|place| place.who == who);
+    pub(super) fn go(&mut self, who: usize, at: Moment, cost: i128) {
+        let place = self.line.iter().find(|place| place.who == who);
+        let waited = place.is_some();
+        let from = place.map_or(self.hold, |place| self.hold.max(place.joined));
         self.leave(who);
         let fate = Fate::InHand;
         if self.exits.iter().all(|exit| exit.fate != fate) {
@@ -143,6 +158,8 @@ impl Model {
         let exit = Exit {
             who,
             at,
+            cost,
+            from,
             waited,
             fate,
         };
@@ -188,28 +205,32 @@ impl Model {
 
     /// When the first who could go has its turn.
     pub(super) fn due(&self) -> Option<Moment> {
-        let micros = u64::try_from(self.next / self.limit.requests).expect("after zero");
-        self.could_go()
-            .next()
-            .map(|_| self.hold.max(Moment::from_micros(micros)))
+        let limit = self.limit;
+        let first = self.line.iter().find(|place| place.can_go)?;
+        let counted = limit.clock(self.hold.max(first.joined)) - limit.credit();
+        let last = self.next.max(counted) + (first.cost - 1) * limit.micros;
+        let micros = u64::try_from(last / limit.requests).expect("after zero");
+        Some(self.hold.max(Moment::from_micros(micros)))
     }
 
-    pub(super) fn goes_at_once(&self, now: Moment) -> bool {
-        let due = self.next < self.limit.clock(now) + self.limit.requests;
+    pub(super) fn goes_at_once(&self, now: Moment, cost: i128) -> bool {
+        let (limit, clock) = (self.limit, self.limit.clock(now));
+        let from = self.next.max(clock - limit.credit());
+        let due = from + (cost - 1) * limit.micros < clock + limit.requests;
         !self.limit.has_line() || (due && self.hold <= now && self.could_go().next().is_none())
     }
 
-    pub(super) fn verdict(&self, now: Moment, max_wait: Option<Duration>) -> Verdict {
+    pub(super) fn verdict(&self, now: Moment, cost: i128, max_wait: Option<Duration>) -> Verdict {
         let (limit, clock) = (self.limit, self.limit.clock(now));
-        let ahead = self.ahead() * limit.micros;
-        let free = self.next.max(clock - limit.credit());
+        let ahead = (self.ahead() + cost - 1) * limit.micros;
+        let free = self.free(now);
         // What is free once a hold is over, if nobody goes before.
         let held = free.max(limit.clock(self.hold) - limit.credit());
         let turn = (held + ahead).max(limit.clock(self.hold));
         let wait = limit.span(turn - clock);
         let too_long = max_wait.map_or(Duration::ZERO, |most| wait.saturating_sub(most));
         if free + ahead - clock > limit.patience() {
-            let first = if self.ahead() > limit.burst {
+            let first = if self.ahead() + cost - 1 > limit.burst {
                 held
             } else {
                 free
@@ -224,24 +245,29 @@ impl Model {
     }
 
     /// Lets a crowd come, and counts those who get in.
-    pub(super) fn remaining(&self, now: Moment, max_wait: Option<Duration>) -> Remaining {
+    pub(super) fn remaining(
+        &self,
+        now: Moment,
+        cost: i128,
+        max_wait: Option<Duration>,
+    ) -> Remaining {
         let (limit, clock) = (self.limit, self.limit.clock(now));
-        let free_in = match self.verdict(now, max_wait) {
+        let free_in = match self.verdict(now, cost, max_wait) {
             Verdict::Admitted(_) => Duration::ZERO,
             Verdict::Refused(Crowded::Full(free) | Crowded::MaxWait(free)) => free,
         };
         let mut crowd = self.clone();
         let mut admits = 0;
-        while let Verdict::Admitted(_) = crowd.verdict(now, max_wait) {
+        while let Verdict::Admitted(_) = crowd.verdict(now, 1, max_wait) {
             admits += 1;
             let who = usize::MAX;
-            if crowd.goes_at_once(now) {
-                crowd.go(who, now);
+            if crowd.goes_at_once(now, 1) {
+                crowd.go(who, now, 1);
             } else {
-                crowd.join(who, true);
+                crowd.join(who, true, 1, now);
             }
         }
-        let last = self.next.max(clock - limit.credit()) + self.ahead() * limit.micros;
+        let last = self.free(now) + self.ahead() * limit.micros;
         let idle_in = limit
             .span(last + limit.credit() - clock)
             .max(self.hold.since(now));
@@ -252,8 +278,21 @@ impl Model {
         }
     }
 
+    /// The first slot that anyone can have: while one waits for several, those that
+    /// come are its own.
+    fn free(&self, now: Moment) -> i128 {
+        let (limit, idle) = (self.limit, self.limit.clock(now) - self.limit.credit());
+        let first = self.line.iter().find(|place| place.can_go);
+        let gathered = first.map(|first| {
+            let since = first.joined.max(self.hold).min(now);
+            let joined = limit.clock(since) - limit.credit();
+            joined.max(idle - (first.cost - 1) * limit.micros)
+        });
+        self.next.max(gathered.unwrap_or(idle))
+    }
+
     fn ahead(&self) -> i128 {
-        i128::try_from(self.line.len()).expect("lines in tests are short")
+        self.line.iter().map(|place| place.cost).sum()
     }
 
     /// What `next` would be, had none of those gone who came back; the first
@@ -268,7 +307,11 @@ impl Model {
     fn after(&self, next: i128, exit: &Exit) -> i128 {
         let limit = self.limit;
         let floor = limit.clock(exit.at) - limit.credit();
-        let late = if exit.waited { limit.tolerance() } else { 0 };
-        limit.micros + next.max(floor - late)
+        if !exit.waited {
+            return next.max(floor) + exit.cost * limit.micros;
+        }
+        let first = next.max(limit.clock(exit.from) - limit.credit());
+        let last = first + (exit.cost - 1) * limit.micros;
+        last.max(floor - limit.tolerance()) + limit.micros
     }
 }

@@ -139,13 +139,13 @@ fn a_million_slots_end_where_the_rate_says() {
         let mut stage = Stage::new(rate, 2, 0);
         stage.crowd(2);
         for _ in 1..SLOTS {
-            let due = stage.bucket.due().expect("someone waits");
+            let due = stage.bucket.due(&stage.pace).expect("someone waits");
             let micros = due.as_micros() - at(0).as_micros();
             stage.went.clear();
             stage.pass_to_micros(micros);
             assert_eq!((stage.went.len(), stage.crowd(1)), (1, 1));
         }
-        let due = stage.bucket.due().expect("someone waits");
+        let due = stage.bucket.due(&stage.pace).expect("someone waits");
         let last = due.as_micros() - at(0).as_micros();
         assert_eq!(last, SLOTS * micros / requests, "{rate}");
     }

@@ -7,13 +7,16 @@ use super::stage::pace;
 
 const SECOND: u64 = 1_000_000;
 
-/// The most that left in any window of `span` microseconds.
-fn most_in(gone: &[Departure], span: u64) -> usize {
+/// The most slots that were used in any window of `span` microseconds; those of the
+/// first one may have come before it.
+fn most_in(gone: &[Departure], span: u64) -> u32 {
     let windows = gone.iter().enumerate().map(|(from, first)| {
         gone.iter()
             .skip(from)
             .take_while(|one| one.at < first.at + span)
-            .count()
+            .map(|one| one.slots)
+            .sum::<u32>()
+            - (first.slots - 1)
     });
     windows.max().unwrap_or(0)
 }
@@ -68,6 +71,35 @@ fn three_instances_use_every_slot_in_order_and_evenly() {
         "{waits:?}"
     );
     assert_eq!(run.missed, 0);
+}
+
+#[test]
+fn requests_that_need_several_slots_wait_for_all_of_them() {
+    // 60 arrivals a second that need 150 slots, of a hundred.
+    let costly = habits([33_333, 66_667, 66_667]).map(|habits| Habits {
+        costs: 4,
+        leaving: 10,
+        ..habits
+    });
+    for seed in 0..5 {
+        let mut run = Run::new(seed, pace("100r/s", 300, 0), &costly);
+        run.pass(Duration::from_secs(20));
+        let slots: u32 = run.gone.iter().map(|one| one.slots).sum();
+        assert!(slots >= 1_970, "{slots} of 2000 slots");
+        let most = most_in(&run.gone, SECOND);
+        assert!(most <= 101, "{most} in a second");
+        let overtaking = overtaking(&run.gone, 0);
+        assert!(overtaking * 20 <= run.gone.len(), "{overtaking}");
+        run.close();
+        run.pass(Duration::from_secs(5));
+        assert_eq!((run.waiting(), run.model.length()), (0, 0), "seed {seed}");
+        // Slots that came to one who left before it had them all.
+        assert!(
+            run.missed * 100 <= u64::from(slots),
+            "{} missed",
+            run.missed
+        );
+    }
 }
 
 #[test]

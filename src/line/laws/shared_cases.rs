@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::shared_model::{Model, Told};
 use super::shared_run::{Habits, Run, STEADY, ZERO};
 use super::stage::pace;
-use crate::line::{Answer, Bucket, Call, Grant, Known, Pace, Reach, Run as Newcomers};
+use crate::line::{Answer, Bucket, Call, Grant, Known, Pace, Reach, Run as Newcomers, Unused};
 use crate::units::Moment;
 
 const MINUTE: u64 = 60_000_000;
@@ -59,6 +59,7 @@ fn newcomers(count: u32) -> Call {
         wanted: vec![Newcomers {
             count,
             max_wait: None,
+            cost: 1,
         }],
         ..Call::default()
     }
@@ -103,6 +104,7 @@ fn a_hold_keeps_all_back_and_is_never_part_of_what_is_owed() {
         wanted: vec![Newcomers {
             count: 1,
             max_wait: Some(Duration::from_secs(5)),
+            cost: 1,
         }],
         ..Call::default()
     };
@@ -152,7 +154,10 @@ fn what_an_answer_said_that_got_lost_is_said_again() {
     assert_eq!((slots(&again), again.tickets), (vec![12_000_000], 0));
     // It came too late after all: nobody waits a minute more for that.
     let unused = Call {
-        returned: vec![again.grants[0].number],
+        returned: vec![Unused {
+            number: again.grants[0].number,
+            count: 1,
+        }],
         ..holding(1, &again)
     };
     let undone = desk.call(12_020_000, 0, &pace, &unused);
@@ -185,6 +190,7 @@ fn each_of_a_batch_is_judged_by_its_own_patience() {
     let run = |count, millis| Newcomers {
         count,
         max_wait: Some(Duration::from_millis(millis)),
+        cost: 1,
     };
     let call = Call {
         wanted: vec![run(3, 10_000), run(2, 250), run(2, 400)],
@@ -200,12 +206,13 @@ fn what_only_counts_uses_its_slots() {
     let at = |micros: u64| Moment::from_micros(ZERO + micros);
     let mut bucket = Bucket::<()>::new(&pace, at(0));
     bucket.attach(&pace, at(0));
-    (0..3).for_each(|_| bucket.count(None, at(0)));
+    (0..3).for_each(|_| bucket.count(1, None, at(0)));
     let call = bucket.call(&pace, &REACH, at(1_000), || 1).expect("a call");
     assert_eq!(call.wanted[0].count, 3);
     let grant = |number| Grant {
         number,
         slot: at(1_000),
+        count: 1,
     };
     let answer = Answer {
         known: Known { number: 2, next: 0 },
@@ -265,7 +272,9 @@ fn a_store_that_comes_back_finds_everyone_in_order() {
     let (mut bucket, now) = (Bucket::new(&pace, Moment::from_micros(ZERO)), ZERO);
     let at = |micros: u64| Moment::from_micros(now + micros);
     bucket.attach(&pace, at(0));
-    let tickets: Vec<_> = (0..5).map(|one| bucket.want(None, at(one), one)).collect();
+    let tickets: Vec<_> = (0..5)
+        .map(|one| bucket.want(1, None, at(one), one))
+        .collect();
     assert!(bucket.call(&pace, &REACH, at(1_000), || 1).is_some());
     let heard = bucket
         .detach(&pace.share(2), Duration::ZERO, at(50_000))
@@ -295,10 +304,10 @@ fn a_store_that_comes_and_goes_costs_one_turn_and_not_one_each_time() {
     let (part, rank) = (pace.share(3), 2);
     for flap in 0..10 {
         bucket.attach(&pace, at(flap));
-        bucket.want(None, at(flap), flap);
+        bucket.want(1, None, at(flap), flap);
         bucket.detach(&part, second * rank, at(flap));
     }
     // Each of three goes every three seconds, the last of them two behind the first.
-    let due = bucket.due().expect("somebody waits");
+    let due = bucket.due(&part).expect("somebody waits");
     assert!(due >= at(2_000) && due <= at(3_300), "{due:?}");
 }

@@ -180,7 +180,7 @@ impl Model {
         let held = call.held.saturating_sub(heard);
         // Undo.
         for unused in &call.returned {
-            if *unused == kept.last {
+            if unused.number == kept.last {
                 kept.set(kept.ticks(ticks) - ticks.each, ticks);
                 kept.last -= 1;
             }
@@ -253,17 +253,18 @@ impl Model {
             let room = |from: i128, bound: i128| {
                 ((now - from) * ticks.of - kept.rest + bound).div_euclid(ticks.each) + 1 - ahead
             };
-            let mut few = i128::from(run.count).min(room(kept.next, places * ticks.each));
+            let mut free = room(kept.next, places * ticks.each);
             if let Some(most) = run.max_wait {
                 let from = kept.next.max(kept.hold - credit);
-                few = if kept.hold - now <= micros(most) {
-                    few.min(room(from, micros(most) * ticks.of))
+                free = if kept.hold - now <= micros(most) {
+                    free.min(room(from, micros(most) * ticks.of))
                 } else {
                     0
                 };
             }
+            let few = i128::from(run.count).min(free.div_euclid(run.cost.into()));
             let few = few.max(0) as u32;
-            (0..few).for_each(|_| self.line.push_back(me));
+            (0..few * run.cost).for_each(|_| self.line.push_back(me));
             joined.push(few);
         }
         // Promise.
@@ -348,6 +349,7 @@ impl Model {
                 .map(|(number, slot)| Grant {
                     number,
                     slot: here(slot),
+                    count: 1,
                 })
                 .collect(),
             buried: 0,

@@ -44,6 +44,8 @@ pub(crate) struct Habits {
     /// Clients that leave before their turn, in percent, and when at the latest.
     pub(crate) leaving: u64,
     pub(crate) leave_within: u64,
+    /// How many slots a request needs at most.
+    pub(crate) costs: u32,
 }
 
 pub(crate) const STEADY: Habits = Habits {
@@ -53,6 +55,7 @@ pub(crate) const STEADY: Habits = Habits {
     loss: 0,
     leaving: 0,
     leave_within: 300_000,
+    costs: 1,
 };
 
 /// One that left for its backend.
@@ -61,6 +64,7 @@ pub(crate) struct Departure {
     pub(crate) at: u64,
     pub(crate) who: usize,
     pub(crate) came: u64,
+    pub(crate) slots: u32,
 }
 
 #[derive(Debug)]
@@ -182,7 +186,11 @@ impl Run<'_> {
         };
         self.came.insert(request, self.now);
         instance.bucket.attach(&instance.pace, now);
-        let ticket = instance.bucket.want(None, now, request);
+        let cost = match instance.habits.costs {
+            1 => 1,
+            most => u32::try_from(self.chance.below(most.into())).expect("few") + 1,
+        };
+        let ticket = instance.bucket.want(cost, None, now, request);
         instance.tickets.insert(request, ticket);
         let Habits {
             leaving,
@@ -359,6 +367,7 @@ impl Run<'_> {
                 at: self.now,
                 who,
                 came: self.came[&promise.waiter],
+                slots: promise.ticket.cost(),
             });
         }
         let instance = &mut self.instances[who];

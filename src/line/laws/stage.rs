@@ -66,7 +66,7 @@ impl Stage {
 
     /// What a request would be told.
     pub(super) fn ask(&self, max_wait: Option<Duration>) -> Verdict {
-        self.bucket.verdict(&self.pace, self.now, max_wait)
+        self.bucket.verdict(&self.pace, 1, self.now, max_wait)
     }
 
     /// A request comes, and waits or goes where there is a place.
@@ -75,11 +75,11 @@ impl Stage {
         if let Verdict::Admitted(_) = verdict {
             let who = self.came;
             self.came += 1;
-            if self.bucket.goes_at_once(&self.pace, self.now) {
-                self.bucket.take(&self.pace, self.now);
+            if self.bucket.goes_at_once(&self.pace, 1, self.now) {
+                self.bucket.take(&self.pace, 1, self.now);
                 self.went.push((who, self.micros()));
             } else {
-                self.tickets.insert(who, self.bucket.join(self.now, who));
+                self.tickets.insert(who, self.bucket.join(1, self.now, who));
             }
         }
         verdict
@@ -113,7 +113,7 @@ impl Stage {
 
     pub(super) fn pass_to_micros(&mut self, micros: u64) {
         let until = Moment::from_micros(ZERO.as_micros() + micros);
-        while let Some(due) = self.bucket.due().filter(|due| *due <= until) {
+        while let Some(due) = self.bucket.due(&self.pace).filter(|due| *due <= until) {
             self.now = self.now.max(due);
             self.let_go();
         }

@@ -41,8 +41,9 @@ impl Mirror {
     /// so is said anew.
     pub(in crate::line) fn say_again(&mut self, number: u64, now: Moment) {
         if self.lands(number) {
-            self.ghosts = self.ghosts.saturating_add(self.ghosts_asked);
-            self.ghosts_asked = 0;
+            let mut ghosts = std::mem::take(&mut self.ghosts_asked);
+            ghosts.append(&mut self.ghosts);
+            self.ghosts = ghosts;
             self.asked = SmallVec::new();
             self.newcomers.retain(|one| !one.gone);
             self.fresh_since = (!self.newcomers.is_empty()).then_some(now);
@@ -69,8 +70,13 @@ impl Mirror {
             }
         }
         let ghosts = std::mem::take(&mut self.ghosts_asked);
-        let counted = answer.joined.get(asked.len()).copied().unwrap_or(ghosts);
-        placed.ghosts_refused = ghosts.saturating_sub(counted);
+        let joined = answer.joined.iter().skip(asked.len());
+        let counted = ghosts.iter().zip(joined.copied());
+        let counted = counted.map(|(run, joined)| (run, joined.min(run.count)));
+        let refused = counted
+            .clone()
+            .map(|(run, joined)| run.count.saturating_sub(joined));
+        placed.ghosts_refused = refused.sum();
         self.returning = 0;
         self.known = Some(answer.known);
         self.length = answer.length;
@@ -78,13 +84,10 @@ impl Mirror {
         self.place = answer.place;
         self.buried = answer.buried;
         // Whoever only counts has used its slot by that.
-        let counted = ghosts.min(counted) as usize;
+        let counted: usize = counted.map(|(_, joined)| joined as usize).sum();
         let granted = answer.grants.len().saturating_sub(counted);
         self.grants
             .extend(answer.grants.iter().take(granted).copied());
-        self.grants
-            .make_contiguous()
-            .sort_unstable_by_key(|grant| grant.number);
         placed
     }
 
@@ -96,8 +99,8 @@ impl Mirror {
         self.returning = 0;
         self.tickets = self.tickets.max(usize::from(unsure));
         self.asked = SmallVec::new();
-        self.ghosts = 0;
-        self.ghosts_asked = 0;
+        self.ghosts = SmallVec::new();
+        self.ghosts_asked = SmallVec::new();
         self.fresh_since = None;
         let newcomers = std::mem::take(&mut self.newcomers).into_iter();
         newcomers

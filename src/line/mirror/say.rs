@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::Mirror;
 use super::slots::latest;
+use super::{Mirror, add, slots_of};
 use crate::line::pace::{Pace, Slot};
-use crate::line::sync::{Call, Reach, Run};
+use crate::line::sync::{Call, Reach};
 use crate::units::Moment;
 
 /// How long departures are gathered, and newcomers of a fast limit who will have to
@@ -93,29 +93,16 @@ impl Mirror {
         (ready, aside): (usize, usize),
     ) -> Call {
         self.returned
-            .sort_unstable_by_key(|number| std::cmp::Reverse(*number));
+            .sort_unstable_by_key(|unused| std::cmp::Reverse(*unused));
         self.asked = SmallVec::new();
         for one in &self.newcomers {
-            match self.asked.last_mut() {
-                Some(run) if run.max_wait == one.max_wait => {
-                    run.count = run.count.saturating_add(1);
-                }
-                _ => self.asked.push(Run {
-                    count: 1,
-                    max_wait: one.max_wait,
-                }),
-            }
+            add(&mut self.asked, one.max_wait, one.ticket.cost());
         }
         self.ghosts_asked = std::mem::take(&mut self.ghosts);
-        let mut wanted = self.asked.to_vec();
-        if self.ghosts_asked > 0 {
-            wanted.push(Run {
-                count: self.ghosts_asked,
-                max_wait: self.ghost_wait,
-            });
-        }
+        let wanted = self.asked.iter().chain(&self.ghosts_asked);
+        let wanted = wanted.copied().collect();
         let held = self.held(ready);
-        self.returning = self.returned.len();
+        self.returning = slots_of(&self.returned);
         let call = Call {
             known: self.known,
             owed: self.owed.take(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Mirror;
 use crate::line::pace::Pace;
-use crate::line::sync::Grant;
+use crate::line::sync::{Grant, Unused};
 use crate::units::Moment;
 
 /// How late a promised slot may be used: so much, or a quarter of a longer interval,
@@ -13,55 +13,52 @@ const LATEST: Duration = Duration::from_millis(5);
 const SLOW: Duration = Duration::from_millis(50);
 
 impl Mirror {
-    /// The slot of `number` is used.
-    pub(in crate::line) fn settle(&mut self, number: u64) {
-        self.lent.retain(|grant| grant.number != number);
+    /// The slots of `loan` are used.
+    pub(in crate::line) fn settle(&mut self, loan: u64) {
+        self.lent.retain(|(lent, _)| *lent != loan);
     }
 
-    /// The slot of `number` will not be used by the one who had it: where someone
-    /// is `wanted` it may still be in time for another.
-    pub(in crate::line) fn give_back(
+    /// The slots of `loan` will not be used by the one who had them: where someone
+    /// is `wanted` they may still be in time for another.
+    pub(in crate::line) fn give_back(&mut self, pace: &Pace, loan: u64, wanted: bool, now: Moment) {
+        while let Some(found) = self.lent.iter().rposition(|(lent, _)| *lent == loan) {
+            let (_, grant) = self.lent.remove(found);
+            if wanted && now.since(grant.slot) <= latest(pace) {
+                self.grants.push_front(grant);
+            } else {
+                self.returned.push(unused(grant));
+            }
+        }
+    }
+
+    /// Slots beyond those that are needed: nobody is left for them.
+    pub(in crate::line) fn trim(&mut self, needed: usize) {
+        let returned = &mut self.returned;
+        self.grants
+            .trim(needed, |spare| returned.push(unused(spare)));
+    }
+
+    /// The first `cost` slots, once the last of them is due: the loan, and when that
+    /// was. One that is too late by then is gone, and the next takes its place.
+    pub(in crate::line) fn take(
         &mut self,
         pace: &Pace,
-        number: u64,
-        wanted: bool,
+        cost: u32,
         now: Moment,
-    ) {
-        let Some(found) = self.lent.iter().position(|grant| grant.number == number) else {
-            return;
-        };
-        let grant = self.lent.remove(found);
-        if wanted && now.since(grant.slot) <= latest(pace) {
-            self.grants.push_front(grant);
-        } else {
-            self.returned.push(number);
-        }
-    }
-
-    /// Slots for which nobody is left.
-    pub(in crate::line) fn trim(&mut self, ready: usize) {
-        while self.grants.len() > ready {
-            let spare = self.grants.pop_back();
-            self.returned.extend(spare.map(|grant| grant.number));
-        }
-    }
-
-    /// The slot that is due, if it is not too late for it.
-    pub(in crate::line) fn take(&mut self, pace: &Pace, now: Moment) -> Option<Grant> {
-        while let Some(grant) = self.grants.front().copied() {
-            if grant.slot > now {
-                return None;
-            }
-            self.grants.pop_front();
+    ) -> Option<(u64, Moment)> {
+        while let Some(due) = self.grants.due(cost).filter(|due| *due <= now) {
             // Where nobody waits a slot is only leave to pass.
-            if !pace.has_line() || now.since(grant.slot) <= latest(pace) {
+            if !pace.has_line() || now.since(due) <= latest(pace) {
                 self.misses = 0;
-                self.lent.push(grant);
-                return Some(grant);
+                self.lends = self.lends.saturating_add(1);
+                let (loan, lent) = (self.lends, &mut self.lent);
+                self.grants.take(cost, |grant| lent.push((loan, grant)));
+                return Some((loan, due));
             }
             self.misses = self.misses.saturating_add(1);
             self.missed = self.missed.saturating_add(1);
-            self.returned.push(grant.number);
+            let late = self.grants.remove_last_of(cost);
+            self.returned.extend(late.map(unused));
         }
         None
     }
@@ -69,6 +66,13 @@ impl Mirror {
     /// How many slots came too late since this was last asked.
     pub(in crate::line) fn missed(&mut self) -> u64 {
         std::mem::take(&mut self.missed)
+    }
+}
+
+fn unused(grant: Grant) -> Unused {
+    Unused {
+        number: grant.number,
+        count: grant.count,
     }
 }
 

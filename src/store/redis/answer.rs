@@ -1,18 +1,28 @@
 //! What does a script's reply say?
 
 use super::mapping::Mapping;
-use crate::line::{Answer, Grant, Known};
+use crate::line::{Answer, Grant, Known, Run};
 use crate::units::Moment;
 
 /// A reply that is none of the script's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OddReply;
 
-/// Reads the reply of `leaky_bucket.lua` and `token_bucket.lua` for `runs` runs;
-/// `None` where a later call has been there before.
+/// What a grant in a reply stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grants {
+    /// A slot, as `leaky_bucket.lua` promises them.
+    Slots,
+    /// All slots of a request, as `token_bucket.lua` gives them.
+    Requests,
+}
+
+/// Reads the reply of either script to those who `wanted` something; `None` where a
+/// later call has been there before.
 pub(super) fn read(
     reply: &[i64],
-    runs: usize,
+    grants_are: Grants,
+    wanted: &[Run],
     mapping: impl FnOnce(u64) -> Mapping,
 ) -> Result<Option<Answer>, OddReply> {
     if reply.is_empty() {
@@ -22,6 +32,7 @@ pub(super) fn read(
     let [now, next, number, hold, length, tickets, place, answered] = *head;
     let whole = |n: i64| u64::try_from(n).map_err(|_negative| OddReply);
     let count = |n: i64| usize::try_from(n).map_err(|_negative| OddReply);
+    let runs = wanted.len();
     if count(answered)? != runs || rest.len() < runs {
         return Err(OddReply);
     }
@@ -30,14 +41,28 @@ pub(super) fn read(
     if !odd.is_empty() {
         return Err(OddReply);
     }
+    let joined = joined
+        .iter()
+        .map(|n| u32::try_from(*n).map_err(|_odd| OddReply))
+        .collect::<Result<Vec<_>, _>>()?;
+    let passed = wanted.iter().zip(&joined).flat_map(|(run, joined)| {
+        // More than asked is nobody's.
+        std::iter::repeat_n(run.cost, (*joined).min(run.count) as usize)
+    });
+    let counts = passed
+        .take_while(|_| grants_are == Grants::Requests)
+        .chain(std::iter::repeat(1));
     let mapping = mapping(whole(now)?);
     let here = |theirs: i64| whole(theirs).map(|theirs| mapping.here(theirs));
-    let grant = |[number, slot]: &[i64; 2]| {
+    let grant = |([number, slot], count): (&[i64; 2], u32)| {
         Ok(Grant {
             number: whole(*number)?,
             slot: here(*slot)?,
+            count,
         })
     };
+    let grants = grants.iter().zip(counts).map(grant);
+    let grants = grants.collect::<Result<_, _>>()?;
     Ok(Some(Answer {
         known: Known {
             number: whole(number)?,
@@ -52,11 +77,8 @@ pub(super) fn read(
         length: count(length)?,
         tickets: count(tickets)?,
         place: usize::try_from(place).ok(),
-        joined: joined
-            .iter()
-            .map(|n| u32::try_from(*n).map_err(|_odd| OddReply))
-            .collect::<Result<_, _>>()?,
-        grants: grants.iter().map(grant).collect::<Result<_, _>>()?,
+        joined,
+        grants,
         buried: 0,
     }))
 }
@@ -67,13 +89,24 @@ mod tests {
 
     use super::*;
 
-    fn read_at_zero(reply: &[i64], runs: usize) -> Result<Option<Answer>, OddReply> {
-        read(reply, runs, |_now| Mapping::default())
+    /// Nine who ask for each of these costs.
+    fn runs(costs: &[u32]) -> Vec<Run> {
+        let run = |cost: &u32| Run {
+            count: 9,
+            max_wait: None,
+            cost: *cost,
+        };
+        costs.iter().map(run).collect()
+    }
+
+    fn read_at_zero(reply: &[i64], costs: &[u32]) -> Result<Option<Answer>, OddReply> {
+        let zero = |_now| Mapping::default();
+        read(reply, Grants::Slots, &runs(costs), zero)
     }
 
     #[test]
     fn a_reply_is_read_by_its_places() {
-        let answer = read_at_zero(&[100, 130, 7, 0, 3, 2, 1, 2, 4, 0, 6, 110, 7, 120], 2);
+        let answer = read_at_zero(&[100, 130, 7, 0, 3, 2, 1, 2, 4, 0, 6, 110, 7, 120], &[1, 1]);
         let answer = answer.expect("a reply").expect("an answer");
         assert_eq!(
             answer.known,
@@ -90,6 +123,7 @@ mod tests {
         let slot = |number, at| Grant {
             number,
             slot: Moment::from_micros(at),
+            count: 1,
         };
         assert_eq!(answer.grants, [slot(6, 110), slot(7, 120)]);
     }
@@ -126,7 +160,7 @@ mod tests {
         #[test]
         fn no_reply_makes_it_panic(value in value(), runs in 0..4_usize) {
             if let Ok(reply) = redis::from_redis_value::<Vec<i64>>(value) {
-                let _odd = read_at_zero(&reply, runs);
+                let _odd = read_at_zero(&reply, &vec![1; runs]);
             }
         }
 
@@ -138,7 +172,8 @@ mod tests {
         ) {
             let mut mapping = Mapping::default();
             mapping.observe(seen, Moment::from_micros(5), Moment::from_micros(90));
-            let answer = read(&reply, runs, |_now| mapping);
+            let wanted = self::runs(&vec![1; runs]);
+            let answer = read(&reply, Grants::Requests, &wanted, |_now| mapping);
             if let Ok(Some(answer)) = answer {
                 prop_assert_eq!(answer.joined.len(), runs);
                 prop_assert_eq!(8 + runs + 2 * answer.grants.len(), reply.len());
@@ -149,8 +184,22 @@ mod tests {
     }
 
     #[test]
+    fn a_grant_is_a_slot_or_all_that_a_request_needs() {
+        let reply = [
+            100, 130, 12, 0, 0, 0, -1, 3, 2, 0, 1, 3, 110, 6, 110, 12, 110,
+        ];
+        let wanted = runs(&[3, 4, 6]);
+        for (grants_are, expected) in [(Grants::Requests, [3, 3, 6]), (Grants::Slots, [1, 1, 1])] {
+            let answer = read(&reply, grants_are, &wanted, |_now| Mapping::default());
+            let grants = answer.expect("a reply").expect("an answer").grants;
+            let counts: Vec<_> = grants.iter().map(|grant| grant.count).collect();
+            assert_eq!(counts, expected, "{grants_are:?}");
+        }
+    }
+
+    #[test]
     fn a_stale_call_has_no_answer() {
-        assert_eq!(read_at_zero(&[], 1), Ok(None));
+        assert_eq!(read_at_zero(&[], &[1]), Ok(None));
     }
 
     #[test]
@@ -165,7 +214,7 @@ mod tests {
             &[-100, 130, 7, 0, 3, 2, 1, 1, 4],
             &[100, 130, 7, 0, i64::MIN, 2, 1, 1, 4],
         ] {
-            assert_eq!(read_at_zero(reply, 1), Err(OddReply), "{reply:?}");
+            assert_eq!(read_at_zero(reply, &[1]), Err(OddReply), "{reply:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::answer::OddReply;
+use super::answer::{Grants, OddReply};
 use super::link::Connection;
 use super::mapping::Mapping;
 use super::names::BucketNames;
@@ -78,9 +78,13 @@ impl RedisStore {
         invocation: &redis::ScriptInvocation<'_>,
     ) -> Result<Option<Answer>, StoreError> {
         let batch = call.wanted.iter().map(|run| run.count).sum();
-        let runs = call.wanted.len();
-        let read =
-            |reply: &[i64], mapping: &dyn Fn(u64) -> Mapping| answer::read(reply, runs, mapping);
+        let grants_are = match script {
+            StoreScript::TokenBucket => Grants::Requests,
+            _ => Grants::Slots,
+        };
+        let read = |reply: &[i64], mapping: &dyn Fn(u64) -> Mapping| {
+            answer::read(reply, grants_are, &call.wanted, mapping)
+        };
         self.call(script, names, batch, invocation, read).await
     }
 

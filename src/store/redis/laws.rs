@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use redis::Connection;
 
+use super::answer::Grants;
 use super::saying::{Caller, Saying};
 use super::*;
 use crate::key::KeyHasher;
@@ -92,7 +93,7 @@ impl Beside {
         let said = saying.leaky_bucket(&self.script, &self.names, &caller);
         let reply: Vec<i64> = said.invoke(&mut self.connection).expect("a reply");
         let identity = |_now| Mapping::default();
-        answer::read(&reply, call.wanted.len(), identity).expect("a sound reply")
+        answer::read(&reply, Grants::Slots, &call.wanted, identity).expect("a sound reply")
     }
 }
 
@@ -157,6 +158,7 @@ fn a_call_ends_where_a_slot_lies_a_fraction_behind_its_horizon() {
     let wanted = vec![Run {
         count: 2,
         max_wait: None,
+        cost: 1,
     }];
     let first = both(
         1,
@@ -194,6 +196,7 @@ fn the_script_does_what_the_model_says_in_random_histories() {
                 jitter: 3_000,
                 loss: 4,
                 leaving: 25,
+                costs: if seed % 3 == 0 { 3 } else { 1 },
                 ..STEADY
             })
             .collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::{Script, ScriptInvocation};
 
 use super::names::BucketNames;
-use crate::line::{Call, Pace, Reach, Run};
+use crate::line::{Call, Pace, Reach, Run, Unused};
 
 /// What both scripts are told.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +56,7 @@ impl Saying<'_> {
         said.arg(call.held)
             .arg(call.aside)
             .arg(u8::from(call.at_tail))
-            .arg(list(call.returned.iter()))
+            .arg(list(call.returned.iter().map(|unused| unused.number)))
             .arg(list(call.left.iter()))
             .arg(list(call.wanted.iter().map(run)))
             .arg(caller.dead)
@@ -78,7 +78,8 @@ impl Saying<'_> {
         self.interval(&mut said);
         said.arg(pace.delay()).arg(pace.bound_in_ticks());
         self.known(&mut said);
-        said.arg(list(call.returned.iter()))
+        let unused = |unused: &Unused| format!("{}:{}", unused.number, unused.count);
+        said.arg(list(call.returned.iter().map(unused)))
             .arg(list(call.wanted.iter().map(run)));
         said
     }
@@ -101,7 +102,7 @@ fn run(run: &Run) -> String {
     let most = run
         .max_wait
         .map_or("-1".to_owned(), |most| micros(most).to_string());
-    format!("{}:{most}", run.count)
+    format!("{}:{most}:{}", run.count, run.cost)
 }
 
 fn list(items: impl Iterator<Item = impl ToString>) -> String {

@@ -164,7 +164,7 @@ impl Pair {
     }
 
     fn give_back(&mut self, chance: &mut Chance) {
-        let _seen = self.twin.remaining(&self.stage.window, self.here());
+        let _seen = self.twin.remaining(&self.stage.window, self.here(), 1);
         for _ in 0..chance.below(3) {
             if !self.open.is_empty() {
                 let (theirs, own) = self.open.swap_remove(pick(chance, self.open.len()));
@@ -208,8 +208,8 @@ impl Pair {
     /// Both stand the same, and Redis keeps it long enough.
     fn compare(&mut self) {
         let (window, here) = (self.stage.window, self.here());
-        let left = self.stage.instance.remaining(&window, here);
-        let own = self.twin.remaining(&window, here);
+        let left = self.stage.instance.remaining(&window, here, 1);
+        let own = self.twin.remaining(&window, here, 1);
         let what = &self.what;
         assert_eq!(
             (left.admits, left.free_in),

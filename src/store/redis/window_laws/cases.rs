@@ -123,18 +123,30 @@ fn the_store_s_word_refuses_until_its_reset_and_no_longer() {
         stage.instance.want(1, Some(1));
         let passed = stage.say(ZERO).passed;
         assert_eq!(passed.len(), 2);
-        let free_in = stage.instance.refusal(&window, at(10)).expect("it is full");
+        let free_in = stage
+            .instance
+            .refusal(&window, at(10), 1)
+            .expect("it is full");
         assert!(free_in > Duration::from_secs(1), "{kind:?}: {free_in:?}");
         let free = 10 + u64::try_from(free_in.as_micros()).expect("short");
-        assert!(stage.instance.refusal(&window, at(free - 3_000)).is_some());
-        assert_eq!(stage.instance.refusal(&window, at(free)), None, "{kind:?}");
+        assert!(
+            stage
+                .instance
+                .refusal(&window, at(free - 3_000), 1)
+                .is_some()
+        );
+        assert_eq!(
+            stage.instance.refusal(&window, at(free), 1),
+            None,
+            "{kind:?}"
+        );
         // What comes back makes it doubtful, and so does what others say.
         assert!(stage.instance.give_back(passed[0].1));
-        assert_eq!(stage.instance.refusal(&window, at(20)), None, "{kind:?}");
+        assert_eq!(stage.instance.refusal(&window, at(20), 1), None, "{kind:?}");
         assert_eq!(stage.pass(30, 9), 1);
-        assert!(stage.instance.refusal(&window, at(40)).is_some());
+        assert!(stage.instance.refusal(&window, at(40), 1).is_some());
         stage.instance.doubt();
-        assert_eq!(stage.instance.refusal(&window, at(40)), None, "{kind:?}");
+        assert_eq!(stage.instance.refusal(&window, at(40), 1), None, "{kind:?}");
     }
 }
 
@@ -152,12 +164,12 @@ fn what_others_say_may_overtake_the_store_s_answer() {
         let here = Moment::from_micros(ZERO + 10);
         let heard = stage.instance.answered(number, &window, &answer, here);
         assert_eq!(heard.expect("it is waited for").passed.len(), 2);
-        assert_eq!(stage.instance.refusal(&window, here), None, "{kind:?}");
+        assert_eq!(stage.instance.refusal(&window, here, 1), None, "{kind:?}");
         // The next answer is believed, for some seconds.
         assert_eq!(stage.pass(20, 1), 0);
-        assert!(stage.instance.refusal(&window, here).is_some());
+        assert!(stage.instance.refusal(&window, here, 1).is_some());
         let later = Moment::from_micros(ZERO + 5_100_000);
-        assert_eq!(stage.instance.refusal(&window, later), None, "{kind:?}");
+        assert_eq!(stage.instance.refusal(&window, later, 1), None, "{kind:?}");
     }
 }
 
@@ -252,7 +264,7 @@ fn between_two_words_with_redis_no_more_pass_than_the_others_kept_quiet_about() 
             let who = seldom.max(pick(&mut chance, 2));
             std::mem::swap(&mut stage.instance, &mut others[who]);
             let here = Moment::from_micros(now);
-            let passes = if stage.instance.refusal(&window, here).is_some() {
+            let passes = if stage.instance.refusal(&window, here, 1).is_some() {
                 false
             } else if let Some((verdict, owes)) = stage.instance.ask_between(&window, here, 1, sync)
             {
