@@ -352,7 +352,7 @@ OVERVIEW = [
                    stacked=True, colors=OUTCOMES)),
      (12, 8, lines("Refused, by limit and why", "reqps",
                    "full: the line. max_wait: the wait would be too long. quota: nothing left, and no line. missing_key: no "
-                   "such header. paused, purged: by hand. store: on_failure = closed. keys: max_keys. draining: shutting down.",
+                   "such header. cost: its header says none. paused, purged: by hand. store: on_failure = closed. keys: max_keys. draining: shutting down.",
                    [q(f"sum by (limit, reason) ({rate('weir_refused_total', LIMIT)}) > 0", "{{limit}} {{reason}}")],
                    stacked=True, links=LIMIT_LINK))],
     "Waiting",

@@ -70,6 +70,7 @@ fn store(redis: &RedisConfig) -> [String; 2] {
 fn limit(policy: &Policy) -> [String; 2] {
     let outlook = Outlook::of(policy);
     let pass = match outlook.at_once {
+        0 => "none passes without waiting".to_owned(),
         1 => "1 passes".to_owned(),
         many => format!("{many} pass"),
     };
@@ -84,15 +85,12 @@ fn limit(policy: &Policy) -> [String; 2] {
         ""
     };
     let rule = match &policy.rule {
-        Rule::Pace(pace) => format!(
-            "{}, burst {}",
-            pace.rate(),
-            outlook.at_once - 1 + outlook.places
-        ),
+        Rule::Pace(pace) => format!("{}, burst {}", pace.rate(), outlook.burst),
         Rule::Window(window) => format!("{window}, {}", policy.rule.algorithm()),
     };
     let text = format!(
-        "{rule}: of many at once {pass}, {wait}, the rest are refused with {}{dry_run}",
+        "{rule}{}: of many at once {pass}, {wait}, the rest are refused with {}{dry_run}",
+        policy.cost,
         policy.status.as_u16(),
     );
     [policy.name.to_string(), text]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::testing::{config, each_is_a_fault, faults};
-use crate::limit::{OnMissingKey, Policy};
+use crate::limit::{Cost, OnMissingKey, Policy};
 use crate::window::{Kind, Window};
 
 #[test]
@@ -394,4 +394,61 @@ fn what_is_not_written_has_its_default() {
     assert_eq!(limit.max_wait, Some(Duration::from_secs(5)));
     assert_eq!((limit.status.as_u16(), limit.ipv6_prefix), (503, 48));
     assert!(limit.dry_run);
+}
+
+#[test]
+fn each_fault_of_a_cost_is_named() {
+    each_is_a_fault(
+        "[limits.l]\nkey = \"{ip}\"\nrate = \"1r/s\"\nburst = 9",
+        &[
+            ("cost = 0", "limits.l.cost: `0` must be from 1 to 10"),
+            ("cost = 11", "limits.l.cost: `11` must be from 1 to 10"),
+            ("cost = \"3\"", "limits.l.cost: `3` must be a whole number"),
+            (
+                "cost = { max = 5 }",
+                "limits.l.cost.header: is missing: write which header says what a request costs",
+            ),
+            (
+                "cost = { header = \"x-cost\" }",
+                "limits.l.cost.max: is missing: write the most that a request may cost",
+            ),
+            (
+                "cost = { header = \"x cost\", max = 5 }",
+                "limits.l.cost.header: `x cost` is not a header's name",
+            ),
+            (
+                "cost = { header = \"x-cost\", max = 11 }",
+                "limits.l.cost.max: `11` must be from 1 to 10",
+            ),
+            (
+                "cost = { header = \"x-cost\", max = 5, default = 0 }",
+                "limits.l.cost.default: `0` must be from 1 to 10",
+            ),
+            (
+                "cost = { header = \"x-cost\", max = 5, least = 1 }",
+                "limits.l.cost.least: unknown key; known are header, max, default",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_cost_is_a_number_or_in_a_header() {
+    let cost = |text: &str| {
+        let limit = "[limits.l]\nkey = \"all\"\nalgorithm = \"token_bucket\"\nrate = \"1r/s\"";
+        config(&format!("{limit}\ncapacity = 20\n{text}")).limits[0]
+            .cost
+            .clone()
+    };
+    assert_eq!(cost(""), Cost::each(1));
+    assert_eq!(cost("cost = 20"), Cost::each(20));
+    let name = http::HeaderName::from_static("x-cost");
+    assert_eq!(
+        cost("cost = { header = \"X-Cost\", max = 20 }"),
+        Cost::in_header(name.clone(), 20, 1)
+    );
+    assert_eq!(
+        cost("cost = { header = \"x-cost\", max = 8, default = 4 }"),
+        Cost::in_header(name, 8, 4)
+    );
 }

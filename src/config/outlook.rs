@@ -5,14 +5,16 @@ use std::time::Duration;
 use crate::limit::{Policy, Rule};
 use crate::window::Window;
 
-/// What becomes of many requests with one key that come at once.
+/// What becomes of many requests with one key, of the usual cost, that come at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outlook {
     /// So many pass without waiting.
     pub at_once: u32,
+    /// So many slots beyond the first are to be had at once or by waiting.
+    pub burst: u32,
     /// So many more wait; all others are refused.
     pub places: u32,
-    /// Places that the burst has and `max_wait` keeps empty.
+    /// Slots that the burst has and `max_wait` keeps out of reach.
     pub unreachable: u32,
     /// How long the last of those who wait does so.
     pub worst_wait: Duration,
@@ -25,8 +27,9 @@ impl Outlook {
     pub fn of(policy: &Policy) -> Self {
         let pace = match &policy.rule {
             Rule::Pace(pace) => pace,
-            Rule::Window(window) => return Self::of_window(window),
+            Rule::Window(window) => return Self::of_window(window, policy.cost.usual()),
         };
+        let cost = policy.cost.usual();
         let interval = pace.rate().interval();
         let span = |ticks: u128| {
             let micros = ticks.div_ceil(u128::from(interval.ticks_per_micro()).max(1));
@@ -36,22 +39,29 @@ impl Outlook {
         let all = pace.burst().saturating_sub(pace.delay());
         let within = policy.max_wait.map_or(all, |most| {
             let most = most.as_micros() * u128::from(interval.ticks_per_micro());
-            let places = most.checked_div(ticks).unwrap_or(u128::MAX);
-            u32::try_from(places).unwrap_or(u32::MAX)
+            let slots = most.checked_div(ticks).unwrap_or(u128::MAX);
+            u32::try_from(slots).unwrap_or(u32::MAX)
         });
-        let places = all.min(within);
+        let of_cost = |slots: u32| slots.checked_div(cost).unwrap_or(slots);
+        let free = pace.delay().saturating_add(1);
+        let waited_for = all.min(within);
+        let at_once = of_cost(free);
+        let admitted = of_cost(free.saturating_add(waited_for));
+        let last = admitted.saturating_mul(cost).saturating_sub(free);
         Self {
-            at_once: pace.delay().saturating_add(1),
-            places,
-            unreachable: all - places,
-            worst_wait: span(ticks * u128::from(places)),
+            at_once,
+            burst: pace.delay().saturating_add(waited_for),
+            places: admitted - at_once,
+            unreachable: all - waited_for,
+            worst_wait: span(ticks * u128::from(last)),
             interval: span(ticks),
         }
     }
 
-    fn of_window(window: &Window) -> Self {
+    fn of_window(window: &Window, cost: u32) -> Self {
         Self {
-            at_once: window.limit(),
+            at_once: window.limit().checked_div(cost).unwrap_or(0),
+            burst: window.limit().saturating_sub(1),
             places: 0,
             unreachable: 0,
             worst_wait: Duration::ZERO,
@@ -67,13 +77,23 @@ mod tests {
     use crate::line::Pace;
 
     fn outlook(rate: &str, burst: u32, delay: u32, max_wait: Option<u64>) -> (u32, u32, u32, u128) {
+        costing(1, rate, burst, delay, max_wait)
+    }
+
+    fn costing(
+        cost: u32,
+        rate: &str,
+        burst: u32,
+        delay: u32,
+        max_wait: Option<u64>,
+    ) -> (u32, u32, u32, u128) {
         let outlook = Outlook::of(&Policy {
             name: "x".into(),
             key: "{ip}".parse().expect("a key"),
             ipv6_prefix: 64,
             exempt: Exempt::default(),
             on_missing_key: OnMissingKey::Reject,
-            cost: Cost::default(),
+            cost: Cost::each(cost),
             rule: Rule::Pace(
                 Pace::new(rate.parse().expect("a rate"), burst, delay).expect("a pace"),
             ),
@@ -102,5 +122,13 @@ mod tests {
         assert_eq!(outlook("10r/s", 20, 0, Some(499)), (1, 4, 16, 400));
         assert_eq!(outlook("3r/s", 3, 0, Some(1_000)), (1, 3, 0, 1_000));
         assert_eq!(outlook("1r/s", 5, 0, Some(10)), (1, 0, 5, 0));
+    }
+
+    #[test]
+    fn of_those_who_cost_more_there_are_fewer() {
+        assert_eq!(costing(3, "10r/s", 19, 19, None), (6, 0, 0, 0));
+        assert_eq!(costing(5, "20r/s", 9, 0, None), (0, 2, 0, 450));
+        assert_eq!(costing(4, "10r/s", 20, 5, None), (1, 4, 0, 1_400));
+        assert_eq!(costing(4, "10r/s", 20, 0, Some(500)), (0, 1, 15, 300));
     }
 }

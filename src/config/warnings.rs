@@ -110,11 +110,17 @@ fn of_limit(config: &Config, policy: &Policy, warn: &mut impl FnMut(String)) {
             Human(outlook.interval),
         ));
     }
-    if let Some(max_wait) = policy.max_wait.map(Human) {
+    let most = policy.cost.most();
+    let costly = most > outlook.burst.saturating_add(1);
+    if costly && let Some(max_wait) = policy.max_wait.map(Human) {
+        warn(format!(
+            "a request that costs {most} never passes: its slots take longer than the max_wait of {max_wait}"
+        ));
+    } else if let Some(max_wait) = policy.max_wait.map(Human) {
         let of = outlook.unreachable;
         if !policy.rule.has_line() {
             warn("max_wait has no effect: nobody waits here".to_owned());
-        } else if outlook.places == 0 {
+        } else if outlook.burst == policy.rule.delay() {
             let interval = Human(outlook.interval);
             warn(format!(
                 "max_wait of {max_wait} is shorter than one interval of {interval}: nobody ever waits"

@@ -46,6 +46,11 @@ fn numbers_that_surprise_are_named() {
             "limits.l: max_wait of 5ms is shorter than one interval of 1s",
         ),
         (
+            "key = \"a\"\nrate = \"1r/s\"\nburst = 9\nmax_wait = \"5s\"\ncost = { header = \"x-cost\", max = 7 }",
+            "",
+            "limits.l: a request that costs 7 never passes: its slots take longer than the max_wait of 5s",
+        ),
+        (
             "key = \"a\"\nrate = \"1r/s\"\nburst = 5\nnodelay = true\nmax_wait = \"5s\"",
             "",
             "limits.l: max_wait has no effect",

@@ -1,5 +1,7 @@
 //! How much of a limit does a request need?
 
+use std::fmt;
+
 use http::{HeaderMap, HeaderName};
 
 /// A number of slots, or of requests in a window: always the same, or as a header says.
@@ -61,6 +63,19 @@ impl Cost {
 impl Default for Cost {
     fn default() -> Self {
         Self::each(1)
+    }
+}
+
+/// As it is shown behind a rule: nothing, where each costs one.
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.header, self.usual) {
+            (None, 1) => Ok(()),
+            (None, usual) => write!(f, ", cost {usual}"),
+            (Some((name, most)), usual) => {
+                write!(f, ", cost by {name} up to {most}, {usual} without")
+            }
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod cli;
 mod clients_h2;
 mod clients_tls;
 mod composed;
+mod costs;
 mod dashboards;
 mod endings;
 mod failures;

@@ -61,6 +61,7 @@ fn title(policy: &Policy, count: usize) -> String {
         Rule::Pace(pace) => text.push_str(&burst(pace)),
         Rule::Window(_) => text = format!("{text}, {}", policy.rule.algorithm()),
     }
+    text = format!("{text}{}", policy.cost);
     if let Some(most) = policy.max_wait {
         text = format!("{text}, max_wait {}", Human(most));
     }
