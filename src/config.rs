@@ -19,6 +19,7 @@ mod headers;
 mod limit;
 mod name;
 mod outlook;
+mod overrides;
 mod pattern;
 mod pem;
 mod quantity;

@@ -2,6 +2,7 @@
 
 mod cost;
 mod exempt;
+mod overrides;
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +10,13 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use crate::key::KeyTemplate;
+use crate::key::{Facts, KeyHasher, KeyId, KeyTemplate};
 use crate::line::Pace;
 use crate::window::{Kind, Window};
 
 pub use cost::{BadCost, Cost};
 pub use exempt::Exempt;
+pub use overrides::Overrides;
 
 /// A named policy: what is counted, how fast it may go, what a refusal says.
 #[derive(Clone, Debug)]
@@ -31,6 +33,8 @@ pub struct Policy {
     pub on_missing_key: OnMissingKey,
     /// How many may go, and when.
     pub rule: Rule,
+    /// For whom that is otherwise.
+    pub overrides: Overrides,
     /// How much of that a request needs.
     pub cost: Cost,
     /// The longest wait that a request is admitted to.
@@ -56,6 +60,7 @@ impl Policy {
             exempt: Exempt::default(),
             on_missing_key: OnMissingKey::default(),
             rule,
+            overrides: Overrides::default(),
             cost: Cost::default(),
             max_wait: None,
             status: StatusCode::TOO_MANY_REQUESTS,
@@ -63,6 +68,43 @@ impl Policy {
             sync: None,
             on_failure: None,
         }
+    }
+
+    /// The same, knowing the keys that it names by their ids.
+    #[must_use]
+    pub fn resolved(self, hasher: &KeyHasher) -> Self {
+        let (key, prefix) = (&self.key, self.ipv6_prefix);
+        Self {
+            exempt: self.exempt.resolved(key, prefix, hasher),
+            overrides: self.overrides.resolved(key, prefix, hasher),
+            ..self
+        }
+    }
+
+    /// How many may go under a key, and when.
+    pub fn rule_of(&self, key: KeyId) -> &Rule {
+        self.overrides.of(key).unwrap_or(&self.rule)
+    }
+
+    /// The limit as it is for those of an override.
+    #[must_use]
+    pub fn with_rule(&self, rule: Rule) -> Self {
+        Self {
+            rule,
+            overrides: Overrides::default(),
+            ..self.clone()
+        }
+    }
+
+    /// A key's id as it is for this request.
+    pub fn tiered(&self, key: KeyId, facts: &Facts<'_>, hasher: &KeyHasher) -> KeyId {
+        self.overrides.tiered(key, facts, self.ipv6_prefix, hasher)
+    }
+
+    /// The ids of the keys that people may mean by `text`, the most likely first.
+    pub fn ids(&self, text: &str, hasher: &KeyHasher) -> Vec<KeyId> {
+        let ids = self.key.ids(text, self.ipv6_prefix, hasher).into_iter();
+        ids.flat_map(|id| self.overrides.ids(id)).collect()
     }
 }
 

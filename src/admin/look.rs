@@ -183,7 +183,7 @@ impl Admin {
     ) -> Result<crate::key::KeyId, AdminError> {
         let policy = limiter.policy();
         let hasher = &self.app.load().hasher;
-        let read = policy.key.ids(text, policy.ipv6_prefix, hasher);
+        let read = policy.ids(text, hasher);
         let mut meant: Vec<_> = crate::key::KeyId::parse(text).into_iter().collect();
         meant.extend(read);
         let known = meant.iter().find(|key| limiter.knows(**key));

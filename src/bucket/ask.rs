@@ -89,9 +89,9 @@ pub struct Refusal {
 
 impl Refusal {
     /// There is no place for this key.
-    pub(super) fn crowded(policy: &Policy, crowded: Crowded) -> Self {
+    pub(super) fn crowded(policy: &Policy, key: KeyId, crowded: Crowded) -> Self {
         let (reason, retry_after) = match crowded {
-            Crowded::Full(free) if policy.rule.has_line() => (Reason::Full, free),
+            Crowded::Full(free) if policy.rule_of(key).has_line() => (Reason::Full, free),
             Crowded::Full(free) => (Reason::Quota, free),
             Crowded::MaxWait(free) => (Reason::MaxWait, free),
         };

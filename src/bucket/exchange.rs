@@ -30,7 +30,7 @@ impl Limiter {
     ) -> Result<Entry, Refusal> {
         if policy.dry_run {
             let counted = self.with(ask.key, |bucket, now| {
-                bucket.attach(&policy.rule.pace(), now);
+                bucket.attach(&policy.rule_of(ask.key).pace(), now);
                 bucket.count(ask.cost, max_wait, now);
             });
             if counted == Err(TableFull) {
@@ -53,7 +53,7 @@ impl Limiter {
             _in_crowd: in_crowd,
         };
         let ticket = self.with(ask.key, |bucket, now| {
-            bucket.attach(&policy.rule.pace(), now);
+            bucket.attach(&policy.rule_of(ask.key).pace(), now);
             bucket.want(ask.cost, max_wait, now, waiter)
         });
         let ticket = ticket.map_err(|TableFull| Refusal::shared(policy, Reason::Keys))?;
@@ -67,10 +67,14 @@ impl Limiter {
     /// refusal elsewhere can tell when it has room.
     pub(super) async fn look(self: &Arc<Self>, key: KeyId) {
         let policy = self.policy.load_full();
-        let Some(store) = self.store.as_ref().filter(|_| !policy.rule.has_line()) else {
+        let Some(store) = self
+            .store
+            .as_ref()
+            .filter(|_| !policy.rule_of(key).has_line())
+        else {
             return;
         };
-        let pace = match &policy.rule {
+        let pace = match policy.rule_of(key) {
             Rule::Pace(pace) => pace,
             Rule::Window(window) => return self.look_at_window(&policy, window, key).await,
         };
@@ -129,7 +133,7 @@ impl Limiter {
             limit: &policy.name,
             key,
         };
-        let pace = policy.rule.pace();
+        let pace = policy.rule_of(key).pace();
         let has_line = pace.has_line() && !policy.dry_run;
         let answer = if has_line || call.has_tickets {
             store.leaky_bucket(name, &pace, number, &call).await

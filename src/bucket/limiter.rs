@@ -134,19 +134,20 @@ impl Limiter {
     pub fn ask(self: &Arc<Self>, ask: Ask<'_>) -> Result<Entry, Refusal> {
         let policy = self.policy.load();
         let max_wait = tightest(policy.max_wait, ask.max_wait);
-        if !policy.rule.has_line()
+        let rule = policy.rule_of(ask.key);
+        if !rule.has_line()
             && let Some(left) = self.pauses.left(ask.key, self.clock.now())
         {
             return self.refuse_paused(&policy, left);
         }
-        let pace = match &policy.rule {
+        let pace = match rule {
             Rule::Pace(pace) => pace,
             Rule::Window(window) => return self.ask_window(&policy, window, &ask),
         };
         if !ask.knocked && self.doors.is_taken(ask.key) {
             // Whatever place becomes free is for the one before the door.
             let free = self.remaining(ask.key, ask.cost, None).free_in;
-            return self.refuse(&policy, Crowded::Full(free.max(pace.interval())));
+            return self.refuse(&policy, ask.key, Crowded::Full(free.max(pace.interval())));
         }
         let pace = match self.align(&policy, ask.key) {
             Standing::Alone(pace) => pace,
@@ -217,7 +218,7 @@ impl Limiter {
                 self.set(alarm, ask.key, ask.timer);
                 Ok(entry)
             }
-            Ok(Err(Unadmitted::Crowded(crowded))) => self.refuse(policy, crowded),
+            Ok(Err(Unadmitted::Crowded(crowded))) => self.refuse(policy, ask.key, crowded),
             Ok(Err(Unadmitted::Shared)) => self.ask_store(policy, ask, max_wait),
             Ok(Err(Unadmitted::Full)) => Err(Refusal::shared(policy, Reason::Full)),
             Err(TableFull) if policy.dry_run => {
@@ -228,10 +229,10 @@ impl Limiter {
         }
     }
 
-    /// Whether requests may wait in it.
-    pub fn has_line(&self) -> bool {
+    /// Whether requests may wait under a key.
+    pub fn has_line(&self, key: KeyId) -> bool {
         let policy = self.policy.load();
-        policy.rule.has_line() && !policy.dry_run
+        policy.rule_of(key).has_line() && !policy.dry_run
     }
 
     /// Whether other instances share its buckets.
@@ -263,8 +264,9 @@ impl Limiter {
     ) -> Result<R, TableFull> {
         let policy = self.policy.load();
         let now = self.clock.now();
-        let fresh = || Bucket::new(&policy.rule.pace(), now);
-        let is_idle = |bucket: &Bucket<Waiter>| bucket.is_idle(&policy.rule.pace(), now);
+        let fresh = || Bucket::new(&policy.rule_of(key).pace(), now);
+        let is_idle =
+            |key, bucket: &Bucket<Waiter>| bucket.is_idle(&policy.rule_of(key).pace(), now);
         // Inside the lock the time is read anew: arrivals are stamped in their order.
         self.table.with(key, now, fresh, is_idle, |bucket| {
             let now = self.touch(key, bucket);
@@ -345,8 +347,8 @@ impl Limiter {
         })
     }
 
-    fn refuse(&self, policy: &Policy, crowded: Crowded) -> Result<Entry, Refusal> {
-        let refusal = Refusal::crowded(policy, crowded);
+    fn refuse(&self, policy: &Policy, key: KeyId, crowded: Crowded) -> Result<Entry, Refusal> {
+        let refusal = Refusal::crowded(policy, key, crowded);
         if policy.dry_run {
             self.metrics.would_refuse(refusal.reason);
             return Ok(Entry::Passed);

@@ -304,7 +304,7 @@ impl Turn {
             if let Held::Slot(loan) = held {
                 let policy = self.limiter.policy();
                 self.limiter.with_known(self.key, |bucket, now| {
-                    bucket.settle(&policy.rule.pace(), loan, now);
+                    bucket.settle(&policy.rule_of(self.key).pace(), loan, now);
                 });
             }
             self.limiter.metrics().slots(Fate::Used, self.cost.into());
@@ -316,7 +316,7 @@ impl Turn {
     /// new one at the tail where it came at once.
     pub(super) fn step_back(mut self, gate: Option<GateId>) -> Result<Place, Evicted> {
         let (waiter, offered) = self.limiter.waiter(&self.timer, gate);
-        let pace = self.limiter.policy().rule.pace();
+        let pace = self.limiter.policy().rule_of(self.key).pace();
         let loan = self.held.take().and_then(|held| match held {
             Held::Slot(loan) => Some(loan),
             Held::Share(_) | Held::Nothing => None,
@@ -356,7 +356,7 @@ impl Turn {
             }
             Some(Held::Slot(loan)) => loan,
         };
-        let pace = self.limiter.policy().rule.pace();
+        let pace = self.limiter.policy().rule_of(self.key).pace();
         let waiting = self.limiter.with_known(self.key, |bucket, now| {
             bucket.give_back(&pace, loan, now);
             bucket.waiting()

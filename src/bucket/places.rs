@@ -266,7 +266,7 @@ fn left(max_wait: Option<Duration>, arrived: Instant) -> Option<Duration> {
 }
 
 fn is_line(claim: &Claim) -> bool {
-    claim.limiter.has_line()
+    claim.limiter.has_line(claim.key)
 }
 
 /// The first line from `ahead` on.

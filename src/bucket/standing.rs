@@ -44,14 +44,14 @@ impl Limiter {
             Standing::Shared => {
                 self.with_known(key, |bucket, now| {
                     if bucket.is_engaged() {
-                        bucket.attach(&policy.rule.pace(), now);
+                        bucket.attach(&policy.rule_of(key).pace(), now);
                     }
                 });
             }
             Standing::Alone(pace) => self.part_with_store(policy, key, pace),
             Standing::Closed => {
                 let told = self.with_known(key, Bucket::purge);
-                self.part_with_store(policy, key, &policy.rule.pace());
+                self.part_with_store(policy, key, &policy.rule_of(key).pace());
                 self.evict(told.unwrap_or_default(), Reason::Store);
             }
         }
@@ -69,7 +69,7 @@ impl Limiter {
     pub(super) fn pace(&self, policy: &Policy, key: KeyId) -> Pace {
         match self.standing(policy, key) {
             Standing::Alone(pace) => pace,
-            Standing::Shared | Standing::Closed => policy.rule.pace(),
+            Standing::Shared | Standing::Closed => policy.rule_of(key).pace(),
         }
     }
 
@@ -92,15 +92,17 @@ impl Limiter {
 
     fn standing(&self, policy: &Policy, key: KeyId) -> Standing {
         let Some(store) = &self.store else {
-            return Standing::Alone(policy.rule.pace());
+            return Standing::Alone(policy.rule_of(key).pace());
         };
         let is_odd = || self.with_known(key, |bucket, now| !bucket.retries(now)) == Some(true);
         match without_store(store, policy, key, is_odd) {
             None => Standing::Shared,
-            Some(OnFailure::Local) => Standing::Alone(policy.rule.pace().share(store.instances())),
+            Some(OnFailure::Local) => {
+                Standing::Alone(policy.rule_of(key).pace().share(store.instances()))
+            }
             // A pause holds whatever the store does.
             Some(OnFailure::Open) if self.pauses.left(key, self.clock.now()).is_some() => {
-                Standing::Alone(policy.rule.pace())
+                Standing::Alone(policy.rule_of(key).pace())
             }
             Some(OnFailure::Open) => Standing::Alone(Pace::open()),
             Some(OnFailure::Closed) => Standing::Closed,
@@ -110,7 +112,7 @@ impl Limiter {
     /// From now on a bucket is kept here.
     fn part_with_store(self: &Arc<Self>, policy: &Policy, key: KeyId, pace: &Pace) {
         let rank = self.store.as_ref().map_or(0, |store| store.rank());
-        let behind = policy.rule.pace().interval().saturating_mul(rank);
+        let behind = policy.rule_of(key).pace().interval().saturating_mul(rank);
         let parted = self.with_known(key, |bucket, now| {
             if bucket.is_attached() && pace.is_open() {
                 bucket.forgive(pace, now);
@@ -144,11 +146,11 @@ impl Limiter {
                 Some(Verdict::Admitted(_)) | None => Crowded::Full(pace.interval()),
             };
             self.parted(key);
-            let refusal = Refusal::crowded(policy, crowded);
+            let refusal = Refusal::crowded(policy, key, crowded);
             // One that has left by itself needs no telling.
             let _left = waiter.offer.send(Offer::Refused(refusal));
         }
-        let is_short = |most: Duration| most < policy.rule.longest_wait();
+        let is_short = |most: Duration| most < policy.rule_of(key).longest_wait();
         let crowded = if policy.max_wait.is_some_and(is_short) {
             Crowded::MaxWait(Duration::ZERO)
         } else {
@@ -156,7 +158,7 @@ impl Limiter {
         };
         for _ in 0..heard.would_refuse {
             self.metrics
-                .would_refuse(Refusal::crowded(policy, crowded).reason);
+                .would_refuse(Refusal::crowded(policy, key, crowded).reason);
         }
         // Those whose turn it is hear of that first.
         self.flow(key);

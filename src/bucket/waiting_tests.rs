@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 use crate::key::{KeyHasher, KeyId};
-use crate::limit::{Cost, Exempt, OnMissingKey, Policy, Rule};
+use crate::limit::{Cost, Exempt, OnMissingKey, Overrides, Policy, Rule};
 use crate::line::Pace;
 use crate::metrics::{Metrics, Reason};
 use crate::store::{RedisStore, Room};
@@ -89,6 +89,7 @@ impl Stage {
             exempt: Exempt::default(),
             on_missing_key: OnMissingKey::Reject,
             cost: Cost::default(),
+            overrides: Overrides::default(),
             rule,
             max_wait,
             status: StatusCode::TOO_MANY_REQUESTS,

@@ -22,7 +22,8 @@ pub fn check(path: &Path, out: &mut impl Write, err: &mut impl Write) -> Result<
     };
     writeln!(out, "{}: nothing is wrong", path.display())?;
     table(out, "store", config.store.redis.iter().map(store).collect())?;
-    table(out, "limits", config.limits.iter().map(limit).collect())?;
+    let limits = config.limits.iter().flat_map(with_overrides);
+    table(out, "limits", limits.collect())?;
     let routes = config.routes.iter().map(|one| route(&config, one));
     table(out, "routes", routes.collect())?;
     let warnings = warnings(&config);
@@ -65,6 +66,19 @@ fn store(redis: &RedisConfig) -> [String; 2] {
         Human(redis.timeout),
     );
     [kind, text]
+}
+
+/// A limit, and how it is for those who have a rule of their own.
+fn with_overrides(policy: &Policy) -> Vec<[String; 2]> {
+    let hidden = policy.overrides.by().unwrap_or(&policy.key).is_secret();
+    let others = policy.overrides.iter().enumerate();
+    let others = others.map(|(nth, (name, rule))| {
+        let [limit, text] = limit(&policy.with_rule(*rule));
+        let nth = nth.saturating_add(1).to_string();
+        let name = if hidden { &*nth } else { name };
+        [format!("{limit} of {name}"), text]
+    });
+    std::iter::once(limit(policy)).chain(others).collect()
 }
 
 fn limit(policy: &Policy) -> [String; 2] {
@@ -147,6 +161,7 @@ key = "all"
 rate = "5r/m"
 capacity = 3
 dry_run = true
+cost = 2
 [limits.one]
 key = "all"
 rate = "50r/s"
@@ -157,6 +172,13 @@ algorithm = "sliding_window_counter"
 key = "{header.x-api-key}"
 limit = 1000
 window = "1d"
+[limits.daily.overrides]
+secret-key = { limit = 5000 }
+[limits.plans]
+key = "{header.x-user}"
+rate = "1r/s"
+overrides_by = "{header.x-plan}"
+overrides = { gold = { burst = 4 } }
 [upstreams.api]
 url = "http://127.0.0.1:8000"
 [[routes]]
@@ -165,7 +187,7 @@ host = "pay.example.com"
 path = "/v1/"
 methods = ["POST", "PUT"]
 upstream = "api"
-limits = ["daily", "line", "tokens", "one"]
+limits = ["daily", "plans", "line", "tokens", "one"]
 [[routes]]
 path = "/free"
 upstream = "api"
@@ -181,16 +203,20 @@ upstream = "api"
 weir.toml: nothing is wrong
 
 limits
-  daily   1000 per 1d, sliding_window_counter: of many at once 1000 pass, nobody waits, the rest are refused with 429
-  line    10r/s, burst 20: of many at once 1 passes, 20 more wait, the last 2s, the rest are refused with 429
-  one     50r/s, burst 1: of many at once 1 passes, 1 more waits, at most 20ms, the rest are refused with 503
-  tokens  5r/m, burst 2: of many at once 3 pass, nobody waits, the rest are refused with 429 (dry run: none is)
+  daily          1000 per 1d, sliding_window_counter: of many at once 1000 pass, nobody waits, the rest are refused with 429
+  daily of 1     5000 per 1d, sliding_window_counter: of many at once 5000 pass, nobody waits, the rest are refused with 429
+  line           10r/s, burst 20: of many at once 1 passes, 20 more wait, the last 2s, the rest are refused with 429
+  one            50r/s, burst 1: of many at once 1 passes, 1 more waits, at most 20ms, the rest are refused with 503
+  plans          1r/s, burst 0: of many at once 1 passes, nobody waits, the rest are refused with 429
+  plans of gold  1r/s, burst 4: of many at once 1 passes, 4 more wait, the last 4s, the rest are refused with 429
+  tokens         5r/m, burst 2, cost 2: of many at once 1 passes, nobody waits, the rest are refused with 429 (dry run: none is)
 
 routes
-  pay    POST PUT pay.example.com/v1/ > daily > line > tokens > one > upstream api
+  pay    POST PUT pay.example.com/v1/ > daily > plans > line > tokens > one > upstream api
   /free  /free > upstream api
 
 warning: limits.line: max_wait of 2s is reached with 20 waiting: 1 place stays empty
+warning: limits.plans: 1r/s without burst refuses whatever comes closer together than 1s: of 10 requests at once 1 passes; set burst (and delay or nodelay), or a larger capacity
 "
         );
     }

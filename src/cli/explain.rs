@@ -30,6 +30,9 @@ pub(super) struct Explain {
     /// The limit; needless where the config has but one.
     #[arg(long, value_name = "NAME")]
     limit: Option<String>,
+    /// One of its overrides, by the name that it has there.
+    #[arg(long = "override", value_name = "KEY")]
+    overridden: Option<String>,
     /// How many requests with one key come at once; by default two more than have a place.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST))]
     burst: Option<u64>,
@@ -58,6 +61,17 @@ pub(super) fn explain(asked: &Explain) -> anyhow::Result<ExitCode> {
                 "{file} has no limit `{name}`; known are {}",
                 known.join(", ")
             ),
+        }
+    };
+    let overridden = asked.overridden.as_deref();
+    let policy = &match overridden {
+        None => policy.clone(),
+        Some(name) => {
+            let rule = policy.overrides.iter().find(|(known, _)| *known == name);
+            let Some((_, rule)) = rule else {
+                bail!("limit `{}` has no override `{name}`", policy.name);
+            };
+            policy.with_rule(*rule)
         }
     };
     let count = asked.burst.unwrap_or_else(|| {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::field::{Field, printable};
+use super::overrides::{self, overrides};
 use super::pattern::method_of;
 use super::rule;
 use super::section::Section;
@@ -37,6 +38,18 @@ pub(super) fn policy(section: &Section<'_>, name: &str, is_shared: bool) -> Opti
     let ipv6_prefix = section.whole("ipv6_prefix", 64, &(0..=128));
     let exempt = exempt(section, key.as_ref(), ipv6_prefix);
     let rule = rule::rule(section);
+    let cost = rule::cost(section, rule.as_ref());
+    let sync = rule::sync(section, rule.as_ref(), is_shared);
+    let by = section.get("overrides_by");
+    let limit = overrides::Limit {
+        key: key.as_ref(),
+        by: by.and_then(|field| template(&field)),
+        ipv6_prefix,
+        rule: rule.as_ref(),
+        most_cost: cost.most(),
+        sync,
+    };
+    let overrides = overrides(section, limit);
     let status = section.whole("status", 429, &(400..=599));
     let policy = Policy {
         name: Arc::from(name),
@@ -49,8 +62,9 @@ pub(super) fn policy(section: &Section<'_>, name: &str, is_shared: bool) -> Opti
         status: StatusCode::from_u16(status).unwrap_or(StatusCode::TOO_MANY_REQUESTS),
         dry_run: section.flag("dry_run", false),
         on_failure,
-        sync: rule::sync(section, rule.as_ref(), is_shared),
-        cost: rule::cost(section, rule.as_ref()),
+        sync,
+        cost,
+        overrides,
         key: key?,
         rule: rule?,
     };

@@ -452,3 +452,124 @@ fn a_cost_is_a_number_or_in_a_header() {
         Cost::in_header(name, 8, 4)
     );
 }
+
+#[test]
+fn each_fault_of_an_override_is_named() {
+    let of = |limit: &str, faults: &[(&str, &str)]| {
+        let head =
+            format!("[limits.l]\nkey = \"u{{header.x-user}}\"\n{limit}\n[limits.l.overrides]");
+        each_is_a_fault(&head, faults);
+    };
+    of(
+        "rate = \"1r/s\"\nburst = 9\ndelay = 5\ncost = 2",
+        &[
+            ("u = 5", "limits.l.overrides.u: `5` must be a table"),
+            (
+                "other = { rate = \"2r/s\" }",
+                "limits.l.overrides.other: is not how a key of this limit can read",
+            ),
+            (
+                "u1 = { rate = \"2\" }",
+                "limits.l.overrides.u1.rate: `2` is not a rate: write a number and a unit, like 10r/s, 5r/m, 0.5r/s, 100r/h or 1r/d",
+            ),
+            (
+                "u1 = { brust = 2 }",
+                "limits.l.overrides.u1.brust: unknown key; did you mean `burst`?",
+            ),
+            (
+                "u1 = { status = 503 }",
+                "limits.l.overrides.u1.status: unknown key; known are rate, burst, delay, nodelay",
+            ),
+            (
+                "u1 = { algorithm = \"token_bucket\" }",
+                "limits.l.overrides.u1.algorithm: is the limit's, for all of its keys",
+            ),
+            (
+                "u1 = { capacity = 2 }",
+                "limits.l.overrides.u1.capacity: belongs to `algorithm = \"token_bucket\"`; a leaky bucket has a burst",
+            ),
+            (
+                "u1 = { limit = 2 }",
+                "limits.l.overrides.u1.limit: belongs to the window algorithms; a bucket has a rate",
+            ),
+            (
+                "u1 = { burst = 3 }",
+                "limits.l.overrides.u1.burst: `3` is below the limit's delay of 5",
+            ),
+            (
+                "u1 = { delay = 10 }",
+                "limits.l.overrides.u1.delay: `10` is above the burst of 9",
+            ),
+            (
+                "u1 = { delay = 1, nodelay = true }",
+                "limits.l.overrides.u1.delay: does not go with nodelay, which lets the whole burst pass at once",
+            ),
+            (
+                "u1 = { burst = 0, delay = 0 }",
+                "limits.l.overrides.u1: lets one request have 1 at most, and one may cost 2",
+            ),
+        ],
+    );
+    of(
+        "algorithm = \"fixed_window\"\nlimit = 5\nwindow = \"1d\"\noffset = \"5h\"",
+        &[
+            (
+                "u1 = { window = \"1h\" }",
+                "limits.l.overrides.u1.window: `1h` is not longer than the limit's offset of 5h",
+            ),
+            (
+                "u1 = { offset = \"1d\" }",
+                "limits.l.overrides.u1.offset: `1d` is not shorter than the window of 1d",
+            ),
+            (
+                "u1 = { rate = \"1r/s\" }",
+                "limits.l.overrides.u1.rate: belongs to the bucket algorithms; a window has a limit",
+            ),
+            (
+                "u1 = { limit = 0 }",
+                "limits.l.overrides.u1.limit: `0` must be from 1 to 10000000",
+            ),
+        ],
+    );
+    each_is_a_fault(
+        "[limits.l]\nkey = \"{ip}\"\nrate = \"1r/s\"",
+        &[
+            (
+                "overrides_by = \"{header.x-plan}\"",
+                "limits.l.overrides_by: has no effect: there are no overrides",
+            ),
+            (
+                "overrides_by = \"{ip}\"\noverrides = { gold = { burst = 3 } }",
+                "limits.l.overrides.gold: is not how overrides_by can read",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn an_override_is_like_its_limit_but_for_what_it_says() {
+    let rules = |limit: &str, of: &str| {
+        let text = format!(
+            "[limits.l]\nkey = \"{{header.x-user}}\"\n{limit}\noverrides = {{ a = {{ {of} }} }}"
+        );
+        let policy = config(&text).limits.remove(0);
+        let (_, rule) = policy.overrides.iter().next().expect("one");
+        (rule.to_string(), rule.burst(), rule.delay())
+    };
+    let leaky = "rate = \"10r/s\"\nburst = 20\ndelay = 5";
+    let is = |rate: &str, burst, delay| (rate.to_owned(), burst, delay);
+    assert_eq!(rules(leaky, ""), is("10r/s", 20, 5));
+    assert_eq!(rules(leaky, "rate = \"50r/s\""), is("50r/s", 20, 5));
+    assert_eq!(rules(leaky, "burst = 50"), is("10r/s", 50, 5));
+    assert_eq!(rules(leaky, "burst = 2, delay = 1"), is("10r/s", 2, 1));
+    assert_eq!(rules(leaky, "nodelay = true"), is("10r/s", 20, 20));
+    let nodelay = "rate = \"10r/s\"\nburst = 20\nnodelay = true";
+    assert_eq!(rules(nodelay, "burst = 50"), is("10r/s", 50, 50));
+    assert_eq!(rules(nodelay, "nodelay = false"), is("10r/s", 20, 0));
+    assert_eq!(rules(nodelay, "delay = 3"), is("10r/s", 20, 3));
+    let tokens = "algorithm = \"token_bucket\"\nrate = \"10r/s\"\ncapacity = 20";
+    assert_eq!(rules(tokens, "capacity = 200"), is("10r/s", 199, 199));
+    let window = "algorithm = \"sliding_window_log\"\nlimit = 5\nwindow = \"1m\"";
+    assert_eq!(rules(window, "limit = 50"), is("50 per 1m", 49, 49));
+    assert_eq!(rules(window, "window = \"1s\""), is("5 per 1s", 4, 4));
+}

@@ -73,7 +73,7 @@ impl Outlook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::{Cost, Exempt, OnMissingKey};
+    use crate::limit::{Cost, Exempt, OnMissingKey, Overrides};
     use crate::line::Pace;
 
     fn outlook(rate: &str, burst: u32, delay: u32, max_wait: Option<u64>) -> (u32, u32, u32, u128) {
@@ -94,6 +94,7 @@ mod tests {
             exempt: Exempt::default(),
             on_missing_key: OnMissingKey::Reject,
             cost: Cost::each(cost),
+            overrides: Overrides::default(),
             rule: Rule::Pace(
                 Pace::new(rate.parse().expect("a rate"), burst, delay).expect("a pace"),
             ),

@@ -23,7 +23,7 @@ const WINDOW: RangeInclusive<Duration> =
 const SYNC: RangeInclusive<Duration> = Duration::from_millis(5)..=Duration::from_mins(1);
 
 #[derive(Clone, Copy)]
-enum Algorithm {
+pub(super) enum Algorithm {
     LeakyBucket,
     TokenBucket,
     Window(Kind),
@@ -41,11 +41,7 @@ const OF_BUCKETS: [&str; 5] = ["rate", "burst", "delay", "nodelay", "capacity"];
 const OF_WINDOWS: [&str; 3] = ["limit", "window", "offset"];
 
 pub(super) fn rule(section: &Section<'_>) -> Option<Rule> {
-    let algorithm = section.get("algorithm");
-    let algorithm = algorithm.map_or(Some(Algorithm::LeakyBucket), |field| {
-        field.choice(&ALGORITHMS, &[])
-    });
-    match algorithm {
+    match algorithm(section) {
         None => {
             // Which keys belong to an algorithm that isn't there, nobody can tell.
             section.settle(&OF_BUCKETS);
@@ -57,6 +53,45 @@ pub(super) fn rule(section: &Section<'_>) -> Option<Rule> {
         Some(Algorithm::TokenBucket) => pace(section, token_bucket).map(Rule::Pace),
         Some(Algorithm::Window(kind)) => window(section, kind).map(Rule::Window),
     }
+}
+
+pub(super) fn algorithm(section: &Section<'_>) -> Option<Algorithm> {
+    let field = section.get("algorithm");
+    field.map_or(Some(Algorithm::LeakyBucket), |field| {
+        field.choice(&ALGORITHMS, &[])
+    })
+}
+
+pub(super) fn refuse_buckets(section: &Section<'_>) {
+    section.refuse(
+        &OF_BUCKETS,
+        "belongs to the bucket algorithms; a window has a limit",
+    );
+}
+
+pub(super) fn refuse_windows(section: &Section<'_>) {
+    section.refuse(
+        &OF_WINDOWS,
+        "belongs to the window algorithms; a bucket has a rate",
+    );
+}
+
+/// A number of places, at least so many.
+pub(super) fn places_of(field: &Field<'_>, least: u32) -> Option<u32> {
+    field.whole(&(least..=MOST_PLACES))
+}
+
+pub(super) fn limit_of(field: &Field<'_>, kind: Kind) -> Option<u32> {
+    let most = if kind == Kind::Log {
+        MOST_LOGGED
+    } else {
+        MOST_PLACES
+    };
+    field.whole(&(1..=most))
+}
+
+pub(super) fn span_of(field: &Field<'_>) -> Option<Duration> {
+    field.duration(&WINDOW)
 }
 
 /// How much of the limit a request needs: a number, or where to read it.
@@ -128,19 +163,11 @@ fn header_name(field: &Field<'_>) -> Option<HeaderName> {
 }
 
 fn window(section: &Section<'_>, kind: Kind) -> Option<Window> {
-    section.refuse(
-        &OF_BUCKETS,
-        "belongs to the bucket algorithms; a window has a limit",
-    );
-    let most = if kind == Kind::Log {
-        MOST_LOGGED
-    } else {
-        MOST_PLACES
-    };
+    refuse_buckets(section);
     let limit = section.need("limit", "write how many may pass in a window");
-    let limit = limit.and_then(|field| field.whole(&(1..=most)));
+    let limit = limit.and_then(|field| limit_of(&field, kind));
     let span = section.need("window", "write a span of time, like \"1m\" or \"1d\"");
-    let span = span.and_then(|field| field.duration(&WINDOW));
+    let span = span.and_then(|field| span_of(&field));
     let offset = if kind == Kind::Fixed {
         offset(section, span)
     } else {
@@ -154,7 +181,7 @@ fn window(section: &Section<'_>, kind: Kind) -> Option<Window> {
 }
 
 /// How long after full multiples of its span, in UTC, a window begins.
-fn offset(section: &Section<'_>, span: Option<Duration>) -> Option<Duration> {
+pub(super) fn offset(section: &Section<'_>, span: Option<Duration>) -> Option<Duration> {
     let Some(field) = section.get("offset") else {
         return Some(Duration::ZERO);
     };
@@ -173,10 +200,7 @@ fn pace<'a>(
     section: &Section<'a>,
     burst: impl FnOnce(&Section<'a>) -> Option<Burst<'a>>,
 ) -> Option<Pace> {
-    section.refuse(
-        &OF_WINDOWS,
-        "belongs to the window algorithms; a bucket has a rate",
-    );
+    refuse_windows(section);
     let rate = section.need("rate", "write a number and a unit, like \"10r/s\"");
     let rate = rate.and_then(|field| Some((rate_of(&field)?, field.text()?.from_env)));
     let (at, burst, delay) = burst(section)?;
@@ -196,7 +220,7 @@ fn pace<'a>(
     }
 }
 
-fn rate_of(field: &Field<'_>) -> Option<Rate> {
+pub(super) fn rate_of(field: &Field<'_>) -> Option<Rate> {
     let text = field.text()?;
     let shown = field.shown().unwrap_or_default();
     let error = match text.value.parse::<Rate>() {
@@ -217,14 +241,13 @@ fn leaky_bucket<'a>(section: &Section<'a>) -> Option<Burst<'a>> {
         &["capacity"],
         "belongs to `algorithm = \"token_bucket\"`; a leaky bucket has a burst",
     );
-    let places = 0..=MOST_PLACES;
     let field = section.get("burst");
-    let burst = field.as_ref().map_or(Some(0), |field| field.whole(&places));
+    let burst = field.as_ref().map_or(Some(0), |field| places_of(field, 0));
     let nodelay = section.flag("nodelay", false);
     let delay_field = section.get("delay");
     let delay = delay_field
         .as_ref()
-        .map_or(Some(0), |field| field.whole(&places));
+        .map_or(Some(0), |field| places_of(field, 0));
     let (burst, delay) = (burst?, delay?);
     match delay_field {
         Some(field) if nodelay => {
@@ -245,7 +268,7 @@ fn token_bucket<'a>(section: &Section<'a>) -> Option<Burst<'a>> {
         "belongs to `algorithm = \"leaky_bucket\"`; a token bucket has a capacity",
     );
     let field = section.need("capacity", "write how many requests may pass at once")?;
-    let capacity = field.whole(&(1..=MOST_PLACES))?;
+    let capacity = places_of(&field, 1)?;
     let burst = capacity.saturating_sub(1);
     Some((Some(field), burst, burst))
 }

@@ -17,6 +17,16 @@ impl KeyId {
         is_id.then(|| u128::from_str_radix(text, 16).ok().map(Self))?
     }
 
+    /// The same key among those of a tier: it begins with the tier's number.
+    pub(crate) fn in_tier(self, tier: u16) -> Self {
+        Self((self.0 << 16 >> 16) | (u128::from(tier) << 112))
+    }
+
+    /// The tier that it is in, where its limit has tiers.
+    pub(crate) fn tier(self) -> u16 {
+        u16::try_from(self.0 >> 112).unwrap_or(0)
+    }
+
     /// A number below `shards` that is even over all keys.
     pub(crate) fn spread(self, shards: usize) -> usize {
         usize::try_from(self.0 % (shards as u128)).unwrap_or(0)

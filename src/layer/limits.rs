@@ -57,11 +57,7 @@ impl Limits {
         let metrics = Metrics::new();
         let crowd = Crowd::new(MOST_WAITING);
         let hasher = KeyHasher::new("");
-        let exempt = policy.exempt.clone();
-        let policy = Policy {
-            exempt: exempt.resolved(&policy.key, policy.ipv6_prefix, &hasher),
-            ..policy
-        };
+        let policy = policy.resolved(&hasher);
         let counted = metrics.limit(&policy.name);
         let gate = Gate::new(None, Arc::new(metrics.upstream("service")));
         let room = Room::new(MOST_KEYS);
@@ -83,7 +79,7 @@ impl Limits {
     pub(super) fn claims(&self, parts: &Parts, reading: &Reading) -> Result<Claims, Rejection> {
         let sight = reading.look(parts).map_err(Malformed::from)?;
         let key = |policy: &Policy| reading.key(policy, &sight, &self.hasher);
-        Ok(claim(&self.limiter, &sight.facts(), key)?
+        Ok(claim(&self.limiter, &sight.facts(), &self.hasher, key)?
             .into_iter()
             .collect())
     }

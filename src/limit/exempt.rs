@@ -30,7 +30,12 @@ impl Exempt {
 
     /// The same, knowing its keys by their ids.
     #[must_use]
-    pub fn resolved(self, template: &KeyTemplate, ipv6_prefix: u8, hasher: &KeyHasher) -> Self {
+    pub(super) fn resolved(
+        self,
+        template: &KeyTemplate,
+        ipv6_prefix: u8,
+        hasher: &KeyHasher,
+    ) -> Self {
         let ids = |text: &String| template.ids(text, ipv6_prefix, hasher);
         let ids = self.keys.iter().flat_map(ids).collect();
         Self { ids, ..self }

@@ -8,7 +8,7 @@ use super::account::Account;
 use super::app::{App, Route};
 use super::sight::{Sight, bounded, prefer_wait};
 use crate::bucket::{Claim, Claims, Limiter, Places};
-use crate::key::{Facts, KeyId, client_address};
+use crate::key::{Facts, KeyHasher, KeyId, client_address};
 use crate::limit::{OnMissingKey, Policy};
 use crate::metrics::Reason;
 use crate::respond::Rejection;
@@ -77,7 +77,7 @@ fn claims(app: &App, route: &Route, facts: &Facts<'_>) -> Result<Claims, Rejecti
     let mut claims = Claims::new();
     for limiter in &route.limiters {
         let key = |policy: &Policy| policy.key.read(facts, policy.ipv6_prefix, &app.hasher);
-        claims.extend(claim(limiter, facts, key)?);
+        claims.extend(claim(limiter, facts, &app.hasher, key)?);
     }
     Ok(claims)
 }
@@ -87,6 +87,7 @@ fn claims(app: &App, route: &Route, facts: &Facts<'_>) -> Result<Claims, Rejecti
 pub fn claim(
     limiter: &Arc<Limiter>,
     facts: &Facts<'_>,
+    hasher: &KeyHasher,
     read: impl FnOnce(&Policy) -> Option<KeyId>,
 ) -> Result<Option<Claim>, Rejection> {
     let policy = limiter.policy();
@@ -104,7 +105,7 @@ pub fn claim(
     let limit = || Arc::clone(&policy.name);
     let key = match read(&policy) {
         Some(key) if policy.exempt.takes_key(key) => return Ok(None),
-        Some(key) => key,
+        Some(key) => policy.tiered(key, facts, hasher),
         None if policy.on_missing_key == OnMissingKey::Skip => return Ok(None),
         None => return unread(Reason::MissingKey, Rejection::MissingKey { limit: limit() }),
     };

@@ -143,7 +143,7 @@ fn hold(account: &Account, status: StatusCode, headers: &HeaderMap) {
     if let Some(claim) = account
         .claims
         .iter()
-        .rfind(|claim| claim.limiter.has_line())
+        .rfind(|claim| claim.limiter.has_line(claim.key))
     {
         claim.limiter.hold(claim.key, wait.min(LONGEST_HOLD));
     }

@@ -45,7 +45,7 @@ impl LimitFields {
         for claim in claims.iter().filter(|claim| !claim.limiter.is_dry_run()) {
             let policy = claim.limiter.policy();
             let remaining = claim.limiter.remaining(claim.key, claim.cost, max_wait);
-            fields.add(&policy.name, &policy.rule, remaining);
+            fields.add(&policy.name, policy.rule_of(claim.key), remaining);
         }
         fields
     }

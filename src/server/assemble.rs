@@ -17,7 +17,7 @@ pub(super) fn assemble(config: &Config, estate: &Estate, before: Option<&App>) -
     let limiters: Vec<_> = config
         .limits
         .iter()
-        .map(|policy| limiter(resolved(policy, estate), estate, before))
+        .map(|policy| limiter(policy.clone().resolved(&estate.hasher), estate, before))
         .collect();
     let upstreams = config
         .upstreams
@@ -56,15 +56,6 @@ pub(super) fn assemble(config: &Config, estate: &Estate, before: Option<&App>) -
         },
         metrics: Arc::clone(&estate.metrics),
         closed: Arc::clone(&estate.closed),
-    }
-}
-
-/// A policy whose keys are known by their ids, under the secret of this instance.
-fn resolved(policy: &Policy, estate: &Estate) -> Policy {
-    let exempt = policy.exempt.clone();
-    Policy {
-        exempt: exempt.resolved(&policy.key, policy.ipv6_prefix, &estate.hasher),
-        ..policy.clone()
     }
 }
 

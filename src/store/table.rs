@@ -90,7 +90,7 @@ impl<V> Table<V> {
         key: KeyId,
         now: Moment,
         fresh: impl FnOnce() -> V,
-        is_idle: impl Fn(&V) -> bool,
+        is_idle: impl Fn(KeyId, &V) -> bool,
         act: impl FnOnce(&mut V) -> R,
     ) -> Result<R, TableFull> {
         let mut shard = self.shard(key).lock();
@@ -116,7 +116,7 @@ impl<V> Table<V> {
     }
 
     /// Forgets idle keys in the `part`th of `parts` parts of the table.
-    pub fn sweep(&self, part: usize, parts: usize, is_idle: impl Fn(&V) -> bool) {
+    pub fn sweep(&self, part: usize, parts: usize, is_idle: impl Fn(KeyId, &V) -> bool) {
         for shard in self.shards.iter().skip(part % parts).step_by(parts) {
             let idle = shard.lock().sweep(&is_idle);
             self.room.give(idle);
@@ -161,9 +161,9 @@ impl<V> Drop for Table<V> {
 }
 
 impl<V> Shard<V> {
-    fn sweep(&mut self, is_idle: impl Fn(&V) -> bool) -> usize {
+    fn sweep(&mut self, is_idle: impl Fn(KeyId, &V) -> bool) -> usize {
         let before = self.keys.len();
-        self.keys.retain(|_, value| !is_idle(value));
+        self.keys.retain(|key, value| !is_idle(*key, value));
         if self.keys.capacity() > self.keys.len().saturating_mul(4).saturating_add(64) {
             self.keys.shrink_to(self.keys.len().saturating_mul(2));
         }
@@ -186,7 +186,7 @@ mod tests {
             key,
             Moment::from_micros(now),
             || false,
-            |idle| *idle,
+            |_, idle| *idle,
             |value| *value,
         )
     }
@@ -224,7 +224,7 @@ mod tests {
         }
         assert!(room.is_tight());
         table.each(|key, idle| *idle = key != keys[7]);
-        (0..4).for_each(|part| table.sweep(part, 4, |idle| *idle));
+        (0..4).for_each(|part| table.sweep(part, 4, |_, idle| *idle));
         assert_eq!(table.len(), 1);
         assert_eq!(table.with_known(keys[7], |_| ()), Some(()));
         drop(table);

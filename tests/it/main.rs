@@ -29,6 +29,7 @@ mod keys;
 mod layers;
 mod leaving;
 mod malformed;
+mod overrides;
 mod pacing;
 mod passing;
 mod rates;

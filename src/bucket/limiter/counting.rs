@@ -66,7 +66,7 @@ impl Limiter {
         let now = self.time(policy, window, key);
         let refusal = |tally: &mut Tally<Asker>| tally.refusal(window, now, ask.cost);
         if let Some(free) = self.windows.with_known(key, refusal).flatten() {
-            return self.refuse(policy, Crowded::Full(free));
+            return self.refuse(policy, ask.key, Crowded::Full(free));
         }
         if let Some(sync) = policy.sync
             && let Some(Some((verdict, owes))) = self
@@ -238,7 +238,7 @@ impl Limiter {
         let Some(store) = &self.store else { return };
         loop {
             let policy = self.policy.load_full();
-            let Rule::Window(window) = &policy.rule else {
+            let Rule::Window(window) = policy.rule_of(key) else {
                 return;
             };
             let name = BucketName {
@@ -270,7 +270,7 @@ impl Limiter {
     /// Says to the store what is so of a key, or goes on without it.
     async fn say_or_decide(self: &Arc<Self>, key: KeyId) {
         let policy = self.policy.load_full();
-        let (Some(store), Rule::Window(window)) = (&self.store, &policy.rule) else {
+        let (Some(store), Rule::Window(window)) = (&self.store, policy.rule_of(key)) else {
             return;
         };
         if self.decide(store, &policy, window, key)
@@ -337,7 +337,7 @@ impl Limiter {
             let _left = asker.offer.send(Offer::Turn(turn));
         }
         for (asker, free) in heard.refused {
-            let refusal = Refusal::crowded(policy, Crowded::Full(free));
+            let refusal = Refusal::crowded(policy, key, Crowded::Full(free));
             let _left = asker.offer.send(Offer::Refused(refusal));
         }
         for _ in 0..heard.would_refuse {

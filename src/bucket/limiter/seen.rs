@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Limiter, Waiter, tightest};
 use crate::bucket::ask::Census;
 use crate::key::KeyId;
-use crate::limit::Rule;
+use crate::limit::{Policy, Rule};
 use crate::line::{Bucket, Pace};
 use crate::units::{Moment, Remaining};
 
@@ -16,14 +16,14 @@ impl Limiter {
         let max_wait = tightest(policy.max_wait, max_wait);
         let now = self.clock.now();
         let paused = self.pauses.left(key, now);
-        if let (false, Some(left)) = (policy.rule.has_line(), paused) {
+        if let (false, Some(left)) = (policy.rule_of(key).has_line(), paused) {
             return Remaining {
                 admits: 0,
                 free_in: left,
                 idle_in: left,
             };
         }
-        if let Rule::Window(window) = &policy.rule {
+        if let Rule::Window(window) = policy.rule_of(key) {
             return self.remaining_in(&policy, window, key, cost);
         }
         let pace = self.pace(&policy, key);
@@ -41,12 +41,13 @@ impl Limiter {
     pub fn sweep(&self, part: usize, parts: usize) {
         let policy = self.policy.load();
         match &policy.rule {
-            Rule::Pace(pace) => {
+            Rule::Pace(_) => {
                 let now = self.clock.now();
-                self.table
-                    .sweep(part, parts, |bucket| bucket.is_idle(pace, now));
+                self.table.sweep(part, parts, |key, bucket| {
+                    bucket.is_idle(&policy.rule_of(key).pace(), now)
+                });
             }
-            Rule::Window(window) => self.sweep_windows(window, part, parts),
+            Rule::Window(window) => self.sweep_windows(&policy, window, part, parts),
         }
     }
 
@@ -54,28 +55,34 @@ impl Limiter {
     pub fn observe(&self) -> Census {
         let now = self.clock.now();
         let policy = self.policy.load();
-        let (census, fewest, most) = match &policy.rule {
-            Rule::Pace(pace) => self.observe_buckets(pace, policy.max_wait, now),
-            Rule::Window(window) => self.observe_windows(window),
+        let (census, Fullest { left, of }) = match &policy.rule {
+            Rule::Pace(_) => self.observe_buckets(&policy, now),
+            Rule::Window(window) => self.observe_windows(&policy, window),
         };
-        self.metrics.room(fewest, most);
+        self.metrics.room(left, of);
         self.metrics
             .seen(census.buckets, census.longest, census.oldest);
         self.metrics.paused(self.pauses.left_for_all(now).is_some());
         census
     }
 
-    /// What the buckets look like; how many the fullest admits, and an idle one.
-    fn observe_buckets(
-        &self,
-        pace: &Pace,
-        max_wait: Option<Duration>,
-        now: Moment,
-    ) -> (Census, u64, u64) {
-        let most = Bucket::<Waiter>::new(pace, now).remaining(pace, 1, now, max_wait);
-        let mut fewest = most.admits;
+    /// What the buckets look like, and how full the fullest of them is.
+    fn observe_buckets(&self, policy: &Policy, now: Moment) -> (Census, Fullest) {
+        let idle = |pace: &Pace| {
+            let bucket = Bucket::<Waiter>::new(pace, now);
+            bucket.remaining(pace, 1, now, policy.max_wait).admits
+        };
+        let most = idle(&policy.rule.pace());
+        let mut fullest = Fullest::default();
         let mut census = Census::default();
-        self.table.each(|_, bucket| {
+        self.table.each(|key, bucket| {
+            let rule = policy.rule_of(key);
+            let pace = rule.pace();
+            let of = if *rule == policy.rule {
+                most
+            } else {
+                idle(&pace)
+            };
             let oldest = bucket
                 .oldest()
                 .map_or(Duration::ZERO, |joined| now.since(joined));
@@ -83,8 +90,48 @@ impl Limiter {
             census.waiting += bucket.waiting();
             census.longest = census.longest.max(bucket.length());
             census.oldest = census.oldest.max(oldest);
-            fewest = fewest.min(bucket.remaining(pace, 1, now, max_wait).admits);
+            fullest.see(bucket.remaining(&pace, 1, now, policy.max_wait).admits, of);
         });
-        (census, fewest, most.admits)
+        (census, fullest)
+    }
+}
+
+/// How much is left in the fullest bucket, and of how much.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fullest {
+    left: u64,
+    of: u64,
+}
+
+impl Fullest {
+    /// One more bucket, in which so much is left of what an idle one has.
+    pub(super) fn see(&mut self, left: u64, of: u64) {
+        let [this, before] = [(left, self.of), (self.left, of)]
+            .map(|(left, of)| u128::from(left).saturating_mul(of.into()));
+        if this < before {
+            *self = Self { left, of };
+        }
+    }
+}
+
+impl Default for Fullest {
+    fn default() -> Self {
+        Self { left: 1, of: 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fullest_is_the_one_with_the_least_part_left() {
+        let mut fullest = Fullest::default();
+        for (left, of) in [(100, 100), (3, 4), (50, 100), (2, 3), (0, 0)] {
+            fullest.see(left, of);
+        }
+        assert_eq!((fullest.left, fullest.of), (50, 100));
+        fullest.see(0, 7);
+        assert_eq!((fullest.left, fullest.of), (0, 7));
     }
 }

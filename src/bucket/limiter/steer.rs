@@ -17,16 +17,17 @@ impl Limiter {
     pub fn change(self: &Arc<Self>, policy: Policy) {
         self.metrics
             .configured(policy.rule.per_second(), policy.rule.burst());
-        let pace = policy.rule.pace();
-        // A dry run counts those ahead as if they waited; elsewhere they do wait.
-        let places = if policy.dry_run {
-            pace.burst().saturating_sub(pace.delay())
-        } else {
-            0
-        };
-        self.policy.store(Arc::new(policy));
         let mut waiting = Vec::new();
+        let policy = Arc::new(policy);
+        self.policy.store(Arc::clone(&policy));
         self.table.each(|key, bucket| {
+            let pace = policy.rule_of(key).pace();
+            // A dry run counts those ahead as if they waited; elsewhere they do wait.
+            let places = if policy.dry_run {
+                pace.burst().saturating_sub(pace.delay())
+            } else {
+                0
+            };
             bucket.repace(&pace, places.saturating_add(1), self.clock.now());
             waiting.extend(bucket.first().map(|_| key));
         });

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::seen::Fullest;
 use super::{Asker, Limiter};
 use crate::bucket::ask::{Ask, Census, Entry, Refusal, Usable};
 use crate::bucket::place::{Held, Turn};
@@ -50,7 +51,7 @@ impl Limiter {
                 self.count(&Entry::Passed, ask.cost);
                 Ok(Entry::Passed)
             }
-            Ok(Verdict::Refused(free)) => self.refuse(policy, Crowded::Full(free)),
+            Ok(Verdict::Refused(free)) => self.refuse(policy, ask.key, Crowded::Full(free)),
             Err(TableFull) if policy.dry_run => {
                 self.metrics.would_refuse(Reason::Keys);
                 Ok(Entry::Passed)
@@ -113,36 +114,55 @@ impl Limiter {
     ) -> Result<R, TableFull> {
         let fresh = || Tally::new(window);
         // What the store knows may be forgotten here.
-        let is_idle =
-            |tally: &Tally<Asker>| tally.is_idle(window, now) || tally.is_kept_elsewhere();
+        let policy = self.policy.load();
+        let is_idle = |key, tally: &Tally<Asker>| {
+            tally.is_kept_elsewhere()
+                || policy
+                    .rule_of(key)
+                    .window()
+                    .is_none_or(|window| tally.is_idle(window, now))
+        };
         self.windows
             .with(key, self.clock.now(), fresh, is_idle, act)
     }
 
     /// Forgets idle keys in the `part`th of `parts` parts.
-    pub(super) fn sweep_windows(&self, window: &Window, part: usize, parts: usize) {
+    pub(super) fn sweep_windows(
+        &self,
+        policy: &Policy,
+        window: &Window,
+        part: usize,
+        parts: usize,
+    ) {
         let now = self.time_for_all(window);
-        self.windows
-            .sweep(part, parts, |tally| tally.is_idle(window, now));
+        self.windows.sweep(part, parts, |key, tally| {
+            policy
+                .rule_of(key)
+                .window()
+                .is_none_or(|window| tally.is_idle(window, now))
+        });
     }
 
-    /// What the keys look like; how many the fullest lets pass, and an idle one.
-    pub(super) fn observe_windows(&self, window: &Window) -> (Census, u64, u64) {
+    /// What the keys look like, and how full the fullest of them is.
+    pub(super) fn observe_windows(&self, policy: &Policy, window: &Window) -> (Census, Fullest) {
         let now = self.time_for_all(window);
-        let most = u64::from(window.limit());
-        let mut fewest = most;
+        let mut fullest = Fullest::default();
         let mut census = Census::default();
-        self.windows.each(|_, tally| {
+        self.windows.each(|key, tally| {
+            let window = policy.rule_of(key).window().unwrap_or(window);
             census.buckets += 1;
-            fewest = fewest.min(tally.remaining(window, now, 1).admits);
+            let left = tally.remaining(window, now, 1).admits;
+            fullest.see(left, window.limit().into());
         });
-        (census, fewest, most)
+        (census, fullest)
     }
 
     /// Looks at how much of the window each key has used.
     pub(in crate::bucket) fn each_used(&self, window: &Window, mut look: impl FnMut(KeyId, u64)) {
         let now = self.time_for_all(window);
+        let policy = self.policy.load();
         self.windows.each(|key, tally| {
+            let window = policy.rule_of(key).window().unwrap_or(window);
             let left = tally.remaining(window, now, 1).admits;
             look(key, u64::from(window.limit()).saturating_sub(left));
         });

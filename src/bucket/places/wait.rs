@@ -200,7 +200,7 @@ async fn room(
     let limiter = &claim.limiter;
     // After a reload there may be no line any more.
     let remaining = || limiter.remaining(claim.key, claim.cost, max_wait);
-    let full = || limiter.has_line() && remaining().admits < u64::from(claim.cost);
+    let full = || limiter.has_line(claim.key) && remaining().admits < u64::from(claim.cost);
     loop {
         // What opens from here on is told; what opened before is looked for.
         knock.stand();

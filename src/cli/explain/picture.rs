@@ -162,7 +162,7 @@ fn alike(one: &Fate, other: &Fate) -> bool {
 mod tests {
     use super::*;
     use crate::cli::explain::fates::fates;
-    use crate::limit::{Cost, Exempt, OnMissingKey};
+    use crate::limit::{Cost, Exempt, OnMissingKey, Overrides};
 
     fn drawn(burst: u32, delay: u32, count: u64) -> String {
         let policy = Policy {
@@ -172,6 +172,7 @@ mod tests {
             exempt: Exempt::default(),
             on_missing_key: OnMissingKey::Reject,
             cost: Cost::default(),
+            overrides: Overrides::default(),
             rule: Rule::Pace(
                 Pace::new("10r/s".parse().expect("a rate"), burst, delay).expect("a pace"),
             ),
