@@ -63,7 +63,7 @@ fn every_snippet_of_the_reference_is_sound() {
     let snippets = REFERENCE.split("```toml\n").skip(1);
     let snippets = snippets.filter_map(|rest| rest.split("```").next());
     let faults: Vec<_> = snippets.clone().map(super::testing::faults).collect();
-    assert_eq!(faults, vec![Vec::<String>::new(); 6], "{faults:#?}");
+    assert_eq!(faults, vec![Vec::<String>::new(); 7], "{faults:#?}");
 }
 
 const COMING_FROM: &str = include_str!("../../docs/coming-from.md");
@@ -92,7 +92,7 @@ fn the_reference_has_every_key() {
     let keys = "listen admin admin_token admin_read_only trusted_proxies shutdown_grace threads \
         header_timeout idle_timeout body_timeout write_timeout max_connections max_header_bytes \
         max_body_bytes max_waiting max_keys legacy_headers kind key_secret format access key algorithm rate burst \
-        delay nodelay capacity max_wait on_missing_key ipv6_prefix skip skip_methods skip_keys cost status dry_run url respond \
+        delay nodelay capacity max_wait on_missing_key ipv6_prefix skip skip_methods skip_keys overrides overrides_by cost status dry_run url respond \
         max_in_flight timeout connect_timeout protocol set_headers host ca client_cert client_key \
         urls cluster sentinel prefix on_failure \
         health health_interval body content_type path methods upstream limits name strip_prefix";

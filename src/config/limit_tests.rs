@@ -539,7 +539,7 @@ fn each_fault_of_an_override_is_named() {
                 "limits.l.overrides_by: has no effect: there are no overrides",
             ),
             (
-                "overrides_by = \"{ip}\"\noverrides = { gold = { burst = 3 } }",
+                "overrides = { gold = { burst = 3 } }\noverrides_by = \"{ip}\"",
                 "limits.l.overrides.gold: is not how overrides_by can read",
             ),
         ],
@@ -572,4 +572,38 @@ fn an_override_is_like_its_limit_but_for_what_it_says() {
     let window = "algorithm = \"sliding_window_log\"\nlimit = 5\nwindow = \"1m\"";
     assert_eq!(rules(window, "limit = 50"), is("50 per 1m", 49, 49));
     assert_eq!(rules(window, "window = \"1s\""), is("5 per 1s", 4, 4));
+}
+
+#[test]
+fn an_override_of_a_secret_key_is_named_by_its_number() {
+    let limit = "[limits.l]\nkey = \"{header.x-api-key}\"\nrate = \"1r/s\"\n";
+    let overrides =
+        "[limits.l.overrides]\nsk-1 = { burst = 5 }\nsk-2 = { rate = \"2\", brust = 2 }\nsk-3 = 5";
+    let found = faults(&format!("{limit}{overrides}"));
+    assert_eq!(found.len(), 3, "{found:?}");
+    for (fault, path) in found.iter().zip(["[2].rate: ", "[2].brust: ", "[3]: "]) {
+        assert!(
+            fault.contains(&format!("limits.l.overrides{path}")),
+            "{fault}"
+        );
+        assert!(!fault.contains("sk-"), "{fault}");
+    }
+    // Which secret a key is of that can't be read, nobody knows.
+    let unread = limit.replace("{header.x-api-key}", "{header.}");
+    let found = faults(&format!("{unread}{overrides}"));
+    assert!(
+        !found.is_empty() && !found.iter().any(|fault| fault.contains("sk-")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn two_overrides_of_one_key_are_a_fault() {
+    each_is_a_fault(
+        "[limits.l]\nkey = \"{ip}\"\nrate = \"1r/s\"",
+        &[(
+            "overrides = { \"2001:db8::1\" = { burst = 3 }, \"2001:db8::2\" = { burst = 4 } }",
+            "limits.l.overrides.2001:db8::2: reads like another override of this limit",
+        )],
+    );
 }

@@ -1,5 +1,6 @@
 //! What do `overrides` say, and for whom?
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use super::field::Field;
@@ -34,16 +35,28 @@ pub(super) fn overrides(section: &Section<'_>, limit: Limit<'_>) -> Overrides {
         }
         return Overrides::default();
     };
-    let entries = outer.section().map(|table| table.entries());
+    let template = limit.by.as_ref().or(limit.key);
+    let entries = outer.section().map(|table| {
+        if template.is_none_or(KeyTemplate::is_secret) {
+            table.secret_entries()
+        } else {
+            table.entries()
+        }
+    });
     let entries = entries.unwrap_or_default();
     if entries.len() > MOST {
         outer.fault(format_args!("has more than {MOST} keys"));
     }
+    let mut known = HashSet::new();
     let named = entries.into_iter().filter_map(|(name, field)| {
         let own = field.section()?;
-        let template = limit.by.as_ref().or(limit.key);
         // Under any secret: it only matters whether there is such a key.
         let ids = template.map(|key| key.ids(name, limit.ipv6_prefix, &KeyHasher::new("")));
+        let own_ids: HashSet<_> = ids.iter().flatten().copied().collect();
+        if !known.is_disjoint(&own_ids) {
+            field.fault("reads like another override of this limit");
+        }
+        known.extend(own_ids);
         if ids.is_some_and(|ids| ids.is_empty()) {
             let what = if limit.by.is_some() {
                 "overrides_by"

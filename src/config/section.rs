@@ -126,6 +126,17 @@ impl<'a> Section<'a> {
         self.table.into_iter().flatten().map(entry).collect()
     }
 
+    /// The same where what they are called is secret: faults have their numbers, from 1.
+    pub(super) fn secret_entries(&self) -> Vec<(&'a str, Field<'a>)> {
+        let entry = |((key, value), nth): ((&'a toml::Spanned<_>, _), usize)| {
+            let name: &'a std::borrow::Cow<'a, str> = key.get_ref();
+            let path = format!("{}[{nth}]", self.path);
+            (name.as_ref(), Field::new(self.document, path, value))
+        };
+        let entries = self.table.into_iter().flatten();
+        entries.zip(1..).map(entry).collect()
+    }
+
     /// What `read` makes of a table, or of its defaults where it is not written.
     pub(super) fn section<T>(&self, key: &'static str, read: impl FnOnce(&Section<'a>) -> T) -> T {
         let section = self.get(key).and_then(|field| field.section());
