@@ -137,6 +137,28 @@ fn explain_tells_who_passes_who_waits_and_who_is_refused() {
 }
 
 #[test]
+fn explain_draws_the_override_that_is_asked_for() {
+    let text = format!(
+        "[limits.plan]\nkey = \"all\"\nrate = \"1r/s\"\noverrides_by = \"{{header.x-plan}}\"\n\
+         overrides = {{ gold = {{ rate = \"10r/s\", burst = 5 }} }}\n{SOUND}"
+    );
+    let line = ["explain", "--limit", "plan", "--override", "gold"];
+    let ran = run(&line, Some(&text));
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.contains("6  500ms    "), "{}", ran.out);
+    let ran = run(
+        &["explain", "--limit", "plan", "--override", "tin"],
+        Some(&text),
+    );
+    assert_eq!((ran.code, &*ran.out), (Some(1), ""));
+    assert!(
+        ran.err.contains("limit `plan` has no override `tin`"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
 fn explain_names_the_limits_where_it_does_not_know_which() {
     let more = format!("[limits.other]\nkey = \"all\"\nrate = \"1r/s\"\n{SOUND}");
     for (line, config, said) in [
