@@ -578,7 +578,7 @@ fn an_override_is_like_its_limit_but_for_what_it_says() {
 fn an_override_of_a_secret_key_is_named_by_its_number() {
     let limit = "[limits.l]\nkey = \"{header.x-api-key}\"\nrate = \"1r/s\"\n";
     let overrides =
-        "[limits.l.overrides]\nsk-1 = { burst = 5 }\nsk-2 = { rate = \"2\", brust = 2 }\nsk-3 = 5";
+        "[limits.l.overrides]\nsk-9 = { burst = 5 }\nsk-5 = { rate = \"2\", brust = 2 }\nsk-1 = 5";
     let found = faults(&format!("{limit}{overrides}"));
     assert_eq!(found.len(), 3, "{found:?}");
     for (fault, path) in found.iter().zip(["[2].rate: ", "[2].brust: ", "[3]: "]) {

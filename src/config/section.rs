@@ -126,15 +126,18 @@ impl<'a> Section<'a> {
         self.table.into_iter().flatten().map(entry).collect()
     }
 
-    /// The same where what they are called is secret: faults have their numbers, from 1.
+    /// The same in the order of the file, where what they are called is secret: faults
+    /// have their numbers, from 1.
     pub(super) fn secret_entries(&self) -> Vec<(&'a str, Field<'a>)> {
         let entry = |((key, value), nth): ((&'a toml::Spanned<_>, _), usize)| {
             let name: &'a std::borrow::Cow<'a, str> = key.get_ref();
             let path = format!("{}[{nth}]", self.path);
             (name.as_ref(), Field::new(self.document, path, value))
         };
-        let entries = self.table.into_iter().flatten();
-        entries.zip(1..).map(entry).collect()
+        let mut entries: Vec<_> = self.table.into_iter().flatten().collect();
+        // A table has its keys by name; people count as they are written.
+        entries.sort_by_key(|(key, _)| key.span().start);
+        entries.into_iter().zip(1..).map(entry).collect()
     }
 
     /// What `read` makes of a table, or of its defaults where it is not written.
