@@ -13,6 +13,8 @@ local micros, part, of = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local delay, bound = tonumber(ARGV[5]), tonumber(ARGV[6])
 local known_number, known_next, owed = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 local returned, wanted = ARGV[10], ARGV[11]
+-- What the caller let pass without asking, and how far ahead of now such may reach.
+local spent, debt = tonumber(ARGV[12]), tonumber(ARGV[13])
 
 if now == 0 then
   local time = redis.call('TIME')
@@ -137,7 +139,7 @@ if number < known_number then
   no_earlier(known_next, 0)
 end
 no_earlier(owed, 0)
-local farthest = now + math.ceil(interval) + math.ceil(bound / of)
+local farthest = now + math.ceil(interval) + math.ceil(bound / of) + debt
 if next > farthest then
   -- The clock stepped back.
   next = farthest
@@ -145,6 +147,9 @@ if next > farthest then
 end
 give_back()
 no_earlier(idle, idle_rest)
+if spent > 0 then
+  pass(spent)
+end
 
 local reply = { now, 0, 0, 0, 0, 0, -1, 0 }
 local grants = {}

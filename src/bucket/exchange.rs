@@ -6,14 +6,14 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tracing::warn;
 
-use super::ask::{Ask, Entry, Refusal};
+use super::ask::{Ask, Entry, Refusal, Usable};
 use super::limiter::{Limiter, Waiter, Wake};
-use super::place::{Asked, Place};
+use super::place::{Asked, Held, Place, Turn};
 use crate::key::KeyId;
 use crate::limit::{Policy, Rule};
-use crate::line::Call;
+use crate::line::{Call, Crowded, Loan, Pace};
 use crate::metrics::Reason;
-use crate::store::{BucketName, StoreError, TableFull};
+use crate::store::{BucketName, RedisStore, StoreError, TableFull};
 use crate::units::Moment;
 
 /// How long a bucket goes by itself that the store does not answer, though it
@@ -28,9 +28,18 @@ impl Limiter {
         ask: Ask<'_>,
         max_wait: Option<Duration>,
     ) -> Result<Entry, Refusal> {
+        let rule = policy.rule_of(ask.key);
+        if let Some(sync) = policy.sync.filter(|_| !rule.has_line() && !policy.dry_run)
+            && let Some(between) = self.with_known(ask.key, |bucket, now| {
+                bucket.pass_between(&rule.pace(), ask.cost, now, sync)
+            })
+            && let Some(decided) = between
+        {
+            return self.decided_between(policy, &ask, sync, decided);
+        }
         if policy.dry_run {
             let counted = self.with(ask.key, |bucket, now| {
-                bucket.attach(&policy.rule_of(ask.key).pace(), now);
+                bucket.attach(&rule.pace(), now);
                 bucket.count(ask.cost, max_wait, now);
             });
             if counted == Err(TableFull) {
@@ -53,7 +62,7 @@ impl Limiter {
             _in_crowd: in_crowd,
         };
         let ticket = self.with(ask.key, |bucket, now| {
-            bucket.attach(&policy.rule_of(ask.key).pace(), now);
+            bucket.attach(&rule.pace(), now);
             bucket.want(ask.cost, max_wait, now, waiter)
         });
         let ticket = ticket.map_err(|TableFull| Refusal::shared(policy, Reason::Keys))?;
@@ -61,6 +70,41 @@ impl Limiter {
         let place = Place::new(self, ask.key, ticket, offered);
         self.flow(ask.key);
         Ok(Entry::Asked(Asked::place(place, placed)))
+    }
+
+    /// What was decided by the store's last answer; that it is told of it soon.
+    fn decided_between(
+        self: &Arc<Self>,
+        policy: &Policy,
+        ask: &Ask<'_>,
+        sync: Duration,
+        decided: Result<(Loan, bool), Crowded>,
+    ) -> Result<Entry, Refusal> {
+        let (loan, must_settle) = match decided {
+            Ok(passed) => passed,
+            Err(crowded) => return Err(Refusal::crowded(policy, ask.key, crowded)),
+        };
+        if must_settle {
+            // Early enough that nobody has to ask meanwhile.
+            self.settle_in(sync.mul_f64(0.75), ask.key);
+        }
+        let turn = Turn::at_once(self, ask.key, Held::Slot(loan), ask.cost, ask.timer);
+        if ask.usable != Usable::ForGood {
+            return Ok(Entry::Turn(turn));
+        }
+        turn.settle();
+        Ok(Entry::Passed)
+    }
+
+    fn settle_in(self: &Arc<Self>, span: Duration, key: KeyId) {
+        let limiter = Arc::clone(self);
+        if let Some(store) = &self.store {
+            store.spawn(async move {
+                tokio::time::sleep(span).await;
+                limiter.with_known(key, |bucket, _| bucket.settle_up());
+                limiter.flow(key);
+            });
+        }
     }
 
     /// Hears how a bucket stands that this instance may know nothing of, so that a
@@ -135,6 +179,12 @@ impl Limiter {
         };
         let pace = policy.rule_of(key).pace();
         let has_line = pace.has_line() && !policy.dry_run;
+        let call = Call {
+            debt: policy
+                .sync
+                .map_or(Duration::ZERO, |_| all_debt(&pace, store)),
+            ..call
+        };
         let answer = if has_line || call.has_tickets {
             store.leaky_bucket(name, &pace, number, &call).await
         } else {
@@ -143,7 +193,7 @@ impl Limiter {
         let error = match answer {
             Ok(Some(answer)) => {
                 let heard = self.with_known(key, |bucket, now| {
-                    Some((bucket.answered(number, &answer)?, now))
+                    Some((bucket.answered(&pace, number, &answer)?, now))
                 });
                 if let Some((heard, now)) = heard.flatten() {
                     self.tell(&policy, key, &pace, heard, now);
@@ -186,4 +236,11 @@ impl Limiter {
         self.with_known(key, |bucket, now| bucket.say_again(number, now));
         self.flow(key);
     }
+}
+
+/// How long a bucket takes to fill up again that each instance has emptied by itself.
+fn all_debt(pace: &Pace, store: &RedisStore) -> Duration {
+    let slots = pace.delay().saturating_add(1);
+    let emptied = pace.interval().saturating_mul(slots);
+    emptied.saturating_mul(store.instances())
 }

@@ -285,10 +285,10 @@ fn each_fault_of_a_sync_is_named() {
         ],
     );
     each_is_a_fault(
-        &format!("{redis}\nrate = \"1r/s\""),
+        &format!("{redis}\nrate = \"1r/s\"\nburst = 3"),
         &[(
             "sync = \"50ms\"",
-            "limits.l.sync: belongs to the window algorithms; the slots of a bucket are Redis's to give",
+            "limits.l.sync: belongs to limits in which nobody waits: the slots of a line are Redis's to give",
         )],
     );
     each_is_a_fault(

@@ -95,7 +95,11 @@ fn suits(field: &Field<'_>, rule: &Rule, limit: &Limit<'_>) -> bool {
             Human(sync)
         ));
     }
-    cost <= most && sync.is_none()
+    let has_line = rule.has_line() && limit.sync.is_some();
+    if has_line {
+        field.fault("has places to wait, and sync is for limits in which nobody waits");
+    }
+    cost <= most && sync.is_none() && !has_line
 }
 
 fn rule(limit: &Section<'_>, own: &Section<'_>, base: &Rule) -> Option<Rule> {

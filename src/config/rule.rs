@@ -19,7 +19,7 @@ const MOST_LOGGED: u32 = 100_000;
 const WINDOW: RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_hours(366 * 24);
 
-/// How long a window may count without a word to Redis.
+/// How long an instance may count without a word to Redis.
 const SYNC: RangeInclusive<Duration> = Duration::from_millis(5)..=Duration::from_mins(1);
 
 #[derive(Clone, Copy)]
@@ -134,16 +134,18 @@ pub(super) fn sync(
         section.settle(&["sync"]);
         return None;
     };
-    let Rule::Window(window) = rule else {
+    if rule.has_line() {
         section.refuse(
             &["sync"],
-            "belongs to the window algorithms; the slots of a bucket are Redis's to give",
+            "belongs to limits in which nobody waits: the slots of a line are Redis's to give",
         );
         return None;
-    };
+    }
     let field = section.get("sync")?;
     let sync = field.duration(&SYNC)?;
-    if sync >= window.span() {
+    if let Some(window) = rule.window()
+        && sync >= window.span()
+    {
         field.refuse(format_args!(
             "is not shorter than the window of {}",
             Human(window.span())

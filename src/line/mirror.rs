@@ -4,12 +4,14 @@
 //! its requests have a place there, which slots it was promised, what the last
 //! answer said. It never says what changed but what is so, so that a call or an
 //! answer that gets lost needs no repair: `say` has the calls, `hear` the answers,
-//! `slots` what becomes of the slots that were promised.
+//! `slots` what becomes of the slots that were promised, `spent` what passes between two
+//! calls without a promise.
 
 mod grants;
 mod hear;
 mod say;
 mod slots;
+mod spent;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,6 +24,7 @@ use crate::units::Moment;
 
 use grants::Grants;
 pub(super) use hear::Placed;
+use spent::Spent;
 
 /// Departures that a call names; of more, the last places go.
 const NAMED: usize = 64;
@@ -51,6 +54,7 @@ pub(super) struct Mirror {
     /// Slots in hand, by the number of the loan.
     lent: SmallVec<[(u64, Grant); 1]>,
     lends: u64,
+    spent: Spent,
     returned: Vec<Unused>,
     /// How many slots are being given back by the call under way.
     returning: usize,
@@ -85,6 +89,7 @@ impl Mirror {
             grants: Grants::default(),
             lent: SmallVec::new(),
             lends: 0,
+            spent: Spent::default(),
             returned: Vec::new(),
             returning: 0,
             left: Vec::new(),
@@ -113,6 +118,7 @@ impl Mirror {
             && self.lent.is_empty()
             && self.newcomers.is_empty()
             && self.ghosts.is_empty()
+            && self.spent.is_settled()
     }
 
     /// How many slots those need who are before one who comes now.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::bucket::{Bucket, Promise, Ticket};
 use super::ledger::Loan;
 use super::mirror::{Mirror, Placed};
-use super::pace::{Pace, Verdict};
+use super::pace::{Crowded, Pace, Verdict};
 use super::sync::{Answer, Call, Reach};
 use crate::units::Moment;
 
@@ -131,6 +131,33 @@ impl<T> Bucket<T> {
         ticket
     }
 
+    /// Lets one pass that needs `cost` slots, or not, by what the store said no longer than
+    /// `sync` ago and what has passed here since; and whether the caller must see to it
+    /// that this is told, by `settle_up`. `None` where the store must be asked.
+    pub fn pass_between(
+        &mut self,
+        pace: &Pace,
+        cost: u32,
+        now: Moment,
+        sync: Duration,
+    ) -> Option<Result<(Loan, bool), Crowded>> {
+        self.mirror()
+            .filter(|mirror| mirror.knows_since(sync, now))?;
+        if let Verdict::Refused(crowded) = self.verdict(pace, cost, now, None) {
+            return Some(Err(crowded));
+        }
+        self.next = pace.take_on_arrival(self.next, now, cost);
+        let (loan, must_settle) = self.mirror_mut()?.spend(cost, now);
+        Some(Ok((Loan::Shared(loan), must_settle)))
+    }
+
+    /// What has passed here between two calls is to be told now.
+    pub fn settle_up(&mut self) {
+        if let Some(mirror) = self.mirror_mut() {
+            mirror.settle_up();
+        }
+    }
+
     /// One more that only counts.
     pub fn count(&mut self, cost: u32, max_wait: Option<Duration>, now: Moment) {
         if let Some(mirror) = self.mirror_mut() {
@@ -181,7 +208,7 @@ impl<T> Bucket<T> {
 
     /// Takes in the answer to the call of this `number`; `None` where it is not
     /// waited for any more.
-    pub fn answered(&mut self, number: u64, answer: &Answer) -> Option<Heard<T>> {
+    pub fn answered(&mut self, pace: &Pace, number: u64, answer: &Answer) -> Option<Heard<T>> {
         let line = self.line.as_mut()?;
         let mirror = line.mirror.as_mut()?;
         if !mirror.lands(number) {
@@ -204,7 +231,12 @@ impl<T> Bucket<T> {
             .collect();
         mirror.trim(line.ready.slots());
         line.hold = answer.hold;
-        self.next = Pace::slot_at(answer.next);
+        let next = Pace::slot_at(answer.next);
+        // What has passed here since the call is not in it.
+        self.next = match mirror.untold() {
+            0 => next,
+            since => Pace::slot_at(pace.slot_after(next, since as usize)),
+        };
         Some(Heard {
             admitted,
             refused,
@@ -305,7 +337,10 @@ impl<T> Bucket<T> {
             && let Some(mirror) = &mut line.mirror
         {
             let wanted = pace.has_line() && !line.ready.is_empty();
+            let untold = mirror.untold();
             mirror.give_back(pace, loan, wanted, now);
+            let back = untold.saturating_sub(mirror.untold());
+            self.next = pace.slot_before(self.next, back as usize);
         }
         self.tidy(now);
     }

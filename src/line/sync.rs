@@ -78,6 +78,10 @@ pub struct Call {
     pub returned: Vec<Unused>,
     /// Which of its tickets, counted from 1, were given up; a hint.
     pub left: Vec<u32>,
+    /// How many slots were used here since, by what the last answer had left.
+    pub spent: u32,
+    /// How far ahead of the present that may bring the bucket.
+    pub debt: Duration,
     /// Those who want a place.
     pub wanted: Vec<Run>,
     /// For how long nobody may go, if someone said so.

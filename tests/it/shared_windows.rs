@@ -269,8 +269,13 @@ async fn without_redis_a_limit_is_open_or_closed_as_it_says() {
 async fn who_may_count_by_itself_for_a_while_calls_seldom_and_settles_all() {
     let redis = Redis::start().await;
     let backend = Backend::start();
-    for kind in KINDS {
-        let limit = format!("{}\nsync = \"50ms\"", window(kind, 400, "12h"));
+    let windows = KINDS.map(|kind| (kind, window(kind, 400, "12h")));
+    let tokens = "algorithm = \"token_bucket\"\nrate = \"1r/h\"\ncapacity = 400";
+    let all = windows
+        .into_iter()
+        .chain([("token_bucket", tokens.to_owned())]);
+    for (kind, limit) in all {
+        let limit = format!("{limit}\nsync = \"50ms\"");
         let weirs = instances(&redis.store(), &limit, &backend, 2).await;
         let series = format!("weir_store_call_seconds_count{{script=\"{kind}\"}}");
         let mut client = weirs[0].client().await;

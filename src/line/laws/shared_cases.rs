@@ -225,7 +225,9 @@ fn what_only_counts_uses_its_slots() {
         grants: vec![grant(1), grant(2)],
         buried: 0,
     };
-    let heard = bucket.answered(1, &answer).expect("it was waited for");
+    let heard = bucket
+        .answered(&pace, 1, &answer)
+        .expect("it was waited for");
     assert_eq!(heard.would_refuse, 1);
     assert!(
         bucket.call(&pace, &REACH, at(9_000), || 2).is_none(),

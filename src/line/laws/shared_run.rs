@@ -341,7 +341,7 @@ impl Run<'_> {
         }
         let Some(answer) = answer else { return };
         let instance = &mut self.instances[who];
-        if let Some(heard) = instance.bucket.answered(number, &answer) {
+        if let Some(heard) = instance.bucket.answered(&instance.pace, number, &answer) {
             self.refused += heard.refused.len();
             self.flow(who);
         }

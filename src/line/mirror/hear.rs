@@ -25,7 +25,7 @@ impl Mirror {
 
     /// Takes in how the bucket stands. False while a call is under way.
     pub(in crate::line) fn seen(&mut self, answer: &Answer) -> bool {
-        let idle = self.flying.is_none() && self.attached;
+        let idle = self.flying.is_none() && self.attached && self.spent.is_settled();
         if idle {
             self.known = Some(answer.known);
         }
@@ -44,6 +44,7 @@ impl Mirror {
             let mut ghosts = std::mem::take(&mut self.ghosts_asked);
             ghosts.append(&mut self.ghosts);
             self.ghosts = ghosts;
+            self.untell_spent();
             self.asked = SmallVec::new();
             self.newcomers.retain(|one| !one.gone);
             self.fresh_since = (!self.newcomers.is_empty()).then_some(now);
@@ -55,6 +56,7 @@ impl Mirror {
     pub(in crate::line) fn answered(&mut self, answer: &Answer) -> Placed {
         let mut placed = Placed::default();
         let asked = std::mem::take(&mut self.asked);
+        self.told_spent(&asked, answer);
         for (run, joined) in asked.iter().zip(&answer.joined) {
             for nth in 0..run.count {
                 let Some(one) = self.newcomers.pop_front() else {
@@ -94,6 +96,7 @@ impl Mirror {
     /// From now on the instance goes on by itself: those who have no place yet.
     pub(in crate::line) fn detach(&mut self) -> Vec<(Ticket, Option<Duration>)> {
         self.attached = false;
+        self.forget_spent();
         // A call that was not answered may have been heard all the same.
         let unsure = self.flying.take().is_some();
         self.returning = 0;

@@ -54,6 +54,7 @@ impl Mirror {
             || self.hold.is_some()
             || self.owed.is_some()
             || !self.returned.is_empty()
+            || self.spent.is_overdue()
             || held > self.tickets;
         let surplus = self.tickets > held;
         let left = self.left_since.map_or(Moment::default(), |since| {
@@ -113,6 +114,8 @@ impl Mirror {
             needs_lead: self.misses > 0 || reach.round_trip > latest(pace),
             returned: std::mem::take(&mut self.returned),
             left: std::mem::take(&mut self.left),
+            spent: self.tell_spent(),
+            debt: Duration::ZERO,
             wanted,
             hold: self
                 .hold

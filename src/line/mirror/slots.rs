@@ -23,6 +23,9 @@ impl Mirror {
     pub(in crate::line) fn give_back(&mut self, pace: &Pace, loan: u64, wanted: bool, now: Moment) {
         while let Some(found) = self.lent.iter().rposition(|(lent, _)| *lent == loan) {
             let (_, grant) = self.lent.remove(found);
+            if self.spent.comes_back(grant) {
+                continue;
+            }
             if wanted && now.since(grant.slot) <= latest(pace) {
                 self.grants.push_front(grant);
             } else {

@@ -80,7 +80,9 @@ impl Saying<'_> {
         self.known(&mut said);
         let unused = |unused: &Unused| format!("{}:{}", unused.number, unused.count);
         said.arg(list(call.returned.iter().map(unused)))
-            .arg(list(call.wanted.iter().map(run)));
+            .arg(list(call.wanted.iter().map(run)))
+            .arg(call.spent)
+            .arg(micros(call.debt));
         said
     }
 
