@@ -34,6 +34,8 @@ mod url;
 mod warnings;
 
 #[cfg(test)]
+mod cost_tests;
+#[cfg(test)]
 mod examples_tests;
 #[cfg(test)]
 mod faults_tests;

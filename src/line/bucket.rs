@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use super::ledger::{Ledger, Loan, Use};
+use super::load::{Load, Verdict};
 use super::mirror::Mirror;
-use super::pace::{Load, Pace, Slot, Taken, Verdict};
+use super::pace::{Pace, Slot, Taken};
 use super::queue::Queue;
+use super::ticket::{Promise, Ticket};
 use crate::units::{Moment, Remaining};
 
 /// One key's state in one limit. `T` is how a waiting request is reached.
@@ -16,41 +18,6 @@ use crate::units::{Moment, Remaining};
 pub struct Bucket<T> {
     pub(super) next: Slot,
     pub(super) line: Option<Box<Line<T>>>,
-}
-
-/// A place in the line: the earlier number goes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket {
-    number: u64,
-    joined: Moment,
-    cost: u32,
-}
-
-impl Ticket {
-    /// When its holder joined the line.
-    pub const fn joined(self) -> Moment {
-        self.joined
-    }
-
-    /// How many slots its holder needs.
-    pub const fn cost(self) -> u32 {
-        self.cost
-    }
-}
-
-/// What is lent to the one whose turn it is.
-#[derive(Debug)]
-pub struct Promise<T> {
-    /// Whose turn it is.
-    pub ticket: Ticket,
-    /// How to reach it.
-    pub waiter: T,
-    /// The slots in its hand.
-    pub loan: Loan,
-    /// When the last of them was due.
-    pub due: Moment,
-    /// Slots that went by unused before this one.
-    pub missed: u64,
 }
 
 #[derive(Debug)]
@@ -102,8 +69,8 @@ impl<T> Bucket<T> {
     /// Since when the one who waits longest has waited.
     pub fn oldest(&self) -> Option<Moment> {
         let line = self.line.as_ref()?;
-        let ready = line.ready.first().map(|(ticket, _)| ticket.joined);
-        let blocked = line.blocked.first().map(|(ticket, _)| ticket.joined);
+        let ready = line.ready.first().map(|(ticket, _)| ticket.joined());
+        let blocked = line.blocked.first().map(|(ticket, _)| ticket.joined());
         ready.into_iter().chain(blocked).min()
     }
 
@@ -177,7 +144,7 @@ impl<T> Bucket<T> {
         if let Some(mirror) = &mut line.mirror {
             let before = line.ready.slots_before(ticket, COUNTED);
             if line.ready.contains(ticket) && mirror.part(ticket) {
-                mirror.left(before.saturating_add(1), ticket.cost, now);
+                mirror.left(before.saturating_add(1), ticket.cost(), now);
             }
         }
         let left = line.ready.remove(ticket).is_some() || line.blocked.remove(ticket).is_some();
@@ -197,7 +164,8 @@ impl<T> Bucket<T> {
     /// When the next one may go; `None` while no one waits who could.
     pub fn due(&self, pace: &Pace) -> Option<Moment> {
         let line = self.line.as_ref()?;
-        let (Ticket { cost, joined, .. }, _) = line.ready.first()?;
+        let (first, _) = line.ready.first()?;
+        let (cost, joined) = (first.cost(), first.joined());
         if let Some(mirror) = &line.mirror {
             let granted = mirror.grants.due(cost);
             if mirror.attached || granted.is_some() {
@@ -205,8 +173,8 @@ impl<T> Bucket<T> {
             }
         }
         let held = line.held();
-        let first = pace.no_earlier(self.next, held.max(joined));
-        let last = pace.slot_after(first, cost.saturating_sub(1) as usize);
+        let from = pace.no_earlier(self.next, held.max(joined));
+        let last = pace.slot_after(from, cost.saturating_sub(1) as usize);
         Some(last.max(held))
     }
 
@@ -222,10 +190,10 @@ impl<T> Bucket<T> {
         let held = self.held();
         let line = self.line.as_mut()?;
         let (ticket, waiter) = line.ready.pop_first()?;
-        let from = held.max(ticket.joined);
+        let from = held.max(ticket.joined());
         let use_ = Use::InTurn(from);
-        let loan = line.ledger.lend(self.next, now, use_, ticket.cost);
-        let Taken { next, missed } = pace.take_in_turn(self.next, from, now, ticket.cost);
+        let loan = line.ledger.lend(self.next, now, use_, ticket.cost());
+        let Taken { next, missed } = pace.take_in_turn(self.next, from, now, ticket.cost());
         self.next = next;
         Some(Promise {
             ticket,
@@ -343,7 +311,7 @@ impl<T> Bucket<T> {
     /// before the last.
     fn gathering(&self) -> Option<(Moment, u32)> {
         let (first, _) = self.line.as_ref()?.ready.first()?;
-        Some((first.joined, first.cost.saturating_sub(1)))
+        Some((first.joined(), first.cost().saturating_sub(1)))
     }
 
     fn load(&self, pace: &Pace, cost: u32, now: Moment, max_wait: Option<Duration>) -> Load {
@@ -402,11 +370,7 @@ impl<T> Line<T> {
         // Numbers go on from the clock: whoever still holds a ticket of a line
         // that is no more holds nobody's else.
         self.joined = self.joined.saturating_add(1).max(now.as_micros());
-        Ticket {
-            number: self.joined,
-            joined: now,
-            cost,
-        }
+        Ticket::new(self.joined, cost, now)
     }
 }
 

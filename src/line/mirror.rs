@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::bucket::Ticket;
 use super::sync::{Grant, Known, Run, Unused};
+use super::ticket::Ticket;
 use crate::units::Moment;
 
 use grants::Grants;

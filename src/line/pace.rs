@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::units::{Human, Interval, Moment, Rate, Remaining, whole_seconds};
+use crate::units::{Human, Interval, Moment, Rate, whole_seconds};
 
 /// How late a slot may be used, at most, and still count as on time. Later than
 /// this it is gone, so that a stalled process does not make up for lost time.
@@ -64,39 +64,6 @@ pub enum PaceError {
         /// How long that would take.
         drain: Duration,
     },
-}
-
-/// What a bucket answers to a request that arrives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// There is a place, and its turn comes after this long.
-    Admitted(Duration),
-    /// There is none.
-    Refused(Crowded),
-}
-
-/// Why there is no place, and how long until there is one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Crowded {
-    /// Every place is taken.
-    Full(Duration),
-    /// The wait would be longer than is allowed.
-    MaxWait(Duration),
-}
-
-/// What the wait of a newcomer depends on, besides its limit.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
-    pub(super) next: Slot,
-    /// How many slots those need who wait.
-    pub(super) waiting: usize,
-    /// How many the newcomer needs.
-    pub(super) cost: u32,
-    /// Who gathers its slots, if anyone: since when, and how many but the last.
-    pub(super) gathering: Option<(Moment, u32)>,
-    pub(super) hold: Moment,
-    pub(super) now: Moment,
-    pub(super) max_wait: Option<Duration>,
 }
 
 /// A slot after one was used.
@@ -235,70 +202,6 @@ impl Pace {
         self.ticks(next) <= self.floor(now)
     }
 
-    /// Whether a newcomer is admitted, and how long until its turn or a place. Of the
-    /// slots that it needs, its turn is the last.
-    pub(super) fn verdict(&self, load: &Load) -> Verdict {
-        let now = self.at(load.now);
-        let before = u64::from(load.cost.saturating_sub(1));
-        let line = self.intervals((load.waiting as u64).saturating_add(before));
-        let next = self.free(load);
-        // While it is held nobody goes, but idle credit grows on.
-        let held = next.max(self.floor(load.hold));
-        let turn = held.saturating_add(line).max(self.at(load.hold));
-        let wait = self.span(turn.saturating_sub(now));
-        let too_long = load
-            .max_wait
-            .map_or(Duration::ZERO, |most| wait.saturating_sub(most));
-        let bound = now.saturating_add(self.bound());
-        if next.saturating_add(line) > bound {
-            // A held line frees a place only when the hold ends.
-            let ahead = (load.waiting as u64).saturating_add(before);
-            let first = if ahead > u64::from(self.burst) {
-                held
-            } else {
-                next
-            };
-            let place = first.saturating_add(line).saturating_sub(bound);
-            return Verdict::Refused(Crowded::Full(self.span(place).max(too_long)));
-        }
-        if too_long > Duration::ZERO {
-            return Verdict::Refused(Crowded::MaxWait(too_long));
-        }
-        Verdict::Admitted(wait)
-    }
-
-    /// What would be admitted if it came now.
-    pub(super) fn remaining(&self, load: &Load) -> Remaining {
-        let now = self.at(load.now);
-        let line = self.intervals(load.waiting as u64);
-        let next = self.free(load);
-        let room = |first: u128, bound: u128| {
-            now.saturating_add(bound)
-                .checked_sub(first.saturating_add(line))
-                .and_then(|spare| spare.checked_div(self.interval.ticks()))
-                .map_or(0, |more| more.saturating_add(1))
-        };
-        let most = match load.max_wait {
-            None => u128::MAX,
-            Some(most) if load.hold.since(load.now) > most => 0,
-            Some(most) => room(next.max(self.floor(load.hold)), self.duration(most)),
-        };
-        let admits = room(next, self.bound()).min(most);
-        let last = next
-            .saturating_add(line)
-            .saturating_add(self.intervals(u64::from(self.delay)));
-        Remaining {
-            admits: u64::try_from(admits).unwrap_or(u64::MAX),
-            free_in: match self.verdict(load) {
-                Verdict::Admitted(_) => Duration::ZERO,
-                Verdict::Refused(Crowded::Full(free) | Crowded::MaxWait(free)) => free,
-            },
-            idle_in: self
-                .span(last.saturating_sub(now))
-                .max(load.hold.since(load.now)),
-        }
-    }
-
     /// The slot `next`, or the one `ahead` intervals from now if that is earlier.
     pub(super) fn no_later(&self, next: Slot, ahead: u32, now: Moment) -> Slot {
         let most = self
@@ -335,7 +238,7 @@ impl Pace {
 
     /// How long a newcomer may wait: the places of the line, or for a limit
     /// without places the hair by which a punctual client comes early.
-    fn bound(&self) -> u128 {
+    pub(super) fn bound(&self) -> u128 {
         if self.has_line() {
             self.intervals(u64::from(self.burst.saturating_sub(self.delay)))
         } else {
@@ -351,32 +254,21 @@ impl Pace {
             .clamp(self.duration(LEAST_TOLERANCE), self.duration(TOLERANCE))
     }
 
-    /// The first slot that is anyone's: what went by is gone, but for those that the
-    /// first in line has gathered since it came.
-    fn free(&self, load: &Load) -> u128 {
-        let floor = self.floor(load.now);
-        let gathered = load.gathering.map(|(since, slots)| {
-            let behind = floor.saturating_sub(self.intervals(u64::from(slots)));
-            behind.max(self.floor(since.max(load.hold).min(load.now)))
-        });
-        self.ticks(load.next).max(gathered.unwrap_or(floor))
-    }
-
     /// The earliest that `next` counts from: `delay` intervals of idle credit.
-    fn floor(&self, now: Moment) -> u128 {
+    pub(super) fn floor(&self, now: Moment) -> u128 {
         self.at(now)
             .saturating_sub(self.intervals(u64::from(self.delay)))
     }
 
-    fn intervals(&self, count: u64) -> u128 {
+    pub(super) fn intervals(&self, count: u64) -> u128 {
         self.interval.ticks().saturating_mul(u128::from(count))
     }
 
-    fn at(&self, moment: Moment) -> u128 {
+    pub(super) fn at(&self, moment: Moment) -> u128 {
         self.micros(u128::from(moment.as_micros()))
     }
 
-    fn duration(&self, span: Duration) -> u128 {
+    pub(super) fn duration(&self, span: Duration) -> u128 {
         self.micros(span.as_micros())
     }
 
@@ -385,7 +277,7 @@ impl Pace {
     }
 
     /// After a reload the fraction may be another's: it never counts as a whole.
-    fn ticks(&self, slot: Slot) -> u128 {
+    pub(super) fn ticks(&self, slot: Slot) -> u128 {
         let part = slot
             .part
             .min(self.interval.ticks_per_micro().saturating_sub(1));
@@ -403,7 +295,7 @@ impl Pace {
     }
 
     /// Rounded up to whole microseconds: coming back then succeeds.
-    fn span(&self, ticks: u128) -> Duration {
+    pub(super) fn span(&self, ticks: u128) -> Duration {
         let micros = ticks.div_ceil(u128::from(self.interval.ticks_per_micro()).max(1));
         Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
     }

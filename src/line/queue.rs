@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::bucket::Ticket;
+use super::ticket::Ticket;
 
 /// Those who wait, first come first.
 #[derive(Debug)]

@@ -6,11 +6,13 @@
 
 use std::time::Duration;
 
-use super::bucket::{Bucket, Promise, Ticket};
+use super::bucket::Bucket;
 use super::ledger::Loan;
+use super::load::{Crowded, Verdict};
 use super::mirror::{Mirror, Placed};
-use super::pace::{Crowded, Pace, Verdict};
+use super::pace::Pace;
 use super::sync::{Answer, Call, Reach};
+use super::ticket::{Promise, Ticket};
 use crate::units::Moment;
 
 /// No slot is promised further ahead than this.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::{Mirror, Newcomer};
-use crate::line::bucket::Ticket;
 use crate::line::sync::Answer;
+use crate::line::ticket::Ticket;
 use crate::units::Moment;
 
 /// What became of those who asked.
