@@ -74,11 +74,16 @@ impl Upload {
     }
 }
 
-/// A client's body on its way to the upstream.
+/// A client's body on its way to the upstream; nothing where the request has none,
+/// as most: it moves from hand to hand with its request.
 #[derive(Debug)]
-pub struct RequestBody<B> {
+pub struct RequestBody<B>(Option<Box<Flow<B>>>);
+
+/// A body that comes in.
+#[derive(Debug)]
+struct Flow<B> {
     body: B,
-    upload: Option<Arc<Upload>>,
+    upload: Arc<Upload>,
     patience: Patience,
     /// So many bytes may still come.
     left: u64,
@@ -95,32 +100,40 @@ impl<B> RequestBody<B> {
     where
         B: Body,
     {
-        let upload = (!body.is_end_stream()).then(Arc::default);
-        let told = upload.clone();
-        let body = Self {
+        if body.is_end_stream() {
+            return (Self(None), None);
+        }
+        let upload = Arc::<Upload>::default();
+        let flow = Flow {
             body,
-            upload,
+            upload: Arc::clone(&upload),
             patience: Patience::new(most),
             left: bytes,
             again: VecDeque::new(),
             kept: None,
         };
-        (body, told)
+        (Self(Some(Box::new(flow))), Some(upload))
     }
 
     /// Keeps what is read from now on, as long as that is little.
     pub(super) fn keep(&mut self) {
-        self.kept = Some(Vec::new());
+        if let Some(flow) = &mut self.0 {
+            flow.kept = Some(Vec::new());
+        }
     }
 
     /// The body from its beginning, where all that was read of it is still here.
     pub(super) fn rewound(mut self) -> Option<Self> {
-        for bytes in self.kept.take()?.into_iter().rev() {
-            self.again.push_front(bytes);
+        if let Some(flow) = &mut self.0 {
+            for bytes in flow.kept.take()?.into_iter().rev() {
+                flow.again.push_front(bytes);
+            }
         }
         Some(self)
     }
+}
 
+impl<B> Flow<B> {
     /// The frame, unless it makes the body too large.
     fn counted(
         &mut self,
@@ -132,15 +145,9 @@ impl<B> RequestBody<B> {
             self.left = left;
             return Ok(frame);
         }
-        self.tell(|upload| upload.ended.store(TOO_LARGE, Ordering::Relaxed));
+        self.upload.ended.store(TOO_LARGE, Ordering::Relaxed);
         self.kept = None;
         Err(BodyError::TooLarge)
-    }
-
-    fn tell(&self, what: impl FnOnce(&Upload)) {
-        if let Some(upload) = &self.upload {
-            what(upload);
-        }
     }
 
     /// Notes what goes out. Trailers, and what is too much, can't be read again.
@@ -156,7 +163,7 @@ impl<B> RequestBody<B> {
     }
 }
 
-impl<B> RequestBody<B>
+impl<B> Flow<B>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
 {
@@ -164,7 +171,7 @@ where
         loop {
             match Pin::new(&mut self.body).poll_frame(cx) {
                 Poll::Ready(Some(Err(broken))) => {
-                    self.tell(|upload| upload.ended.store(BROKEN, Ordering::Relaxed));
+                    self.upload.ended.store(BROKEN, Ordering::Relaxed);
                     self.kept = None;
                     return Poll::Ready(Some(Err(BodyError::Broken(broken.into()))));
                 }
@@ -174,12 +181,11 @@ where
                 }
                 Poll::Pending => ready!(self.patience.poll(cx)),
             }
-            let answered = |upload: &Arc<Upload>| upload.answered.load(Ordering::Relaxed);
-            if self.upload.as_ref().is_some_and(answered) {
+            if self.upload.answered.load(Ordering::Relaxed) {
                 self.patience.moved();
                 continue;
             }
-            self.tell(|upload| upload.ended.store(STALLED, Ordering::Relaxed));
+            self.upload.ended.store(STALLED, Ordering::Relaxed);
             self.kept = None;
             return Poll::Ready(Some(Err(BodyError::Stalled(self.patience.most()))));
         }
@@ -208,30 +214,36 @@ where
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let this = self.get_mut();
+        let Some(flow) = &mut self.get_mut().0 else {
+            return Poll::Ready(None);
+        };
         // Whoever asks for more has taken what came before.
-        this.tell(|upload| upload.moved.store(true, Ordering::Relaxed));
-        let frame = match this.again.pop_front() {
+        flow.upload.moved.store(true, Ordering::Relaxed);
+        let frame = match flow.again.pop_front() {
             Some(bytes) => Some(Ok(Frame::data(bytes))),
-            None => ready!(this.poll_rest(cx)),
+            None => ready!(flow.poll_rest(cx)),
         };
         if let Some(Ok(frame)) = &frame {
-            this.note(frame);
+            flow.note(frame);
         }
         Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.again.is_empty() && self.body.is_end_stream()
+        let is_over = |flow: &Flow<B>| flow.again.is_empty() && flow.body.is_end_stream();
+        self.0.as_deref().is_none_or(is_over)
     }
 
     fn size_hint(&self) -> SizeHint {
-        let again = self
+        let Some(flow) = &self.0 else {
+            return SizeHint::with_exact(0);
+        };
+        let again = flow
             .again
             .iter()
             .map(|bytes| bytes.len() as u64)
             .sum::<u64>();
-        let rest = self.body.size_hint();
+        let rest = flow.body.size_hint();
         let mut hint = SizeHint::new();
         hint.set_lower(rest.lower().saturating_add(again));
         if let Some(upper) = rest.upper() {
