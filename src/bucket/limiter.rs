@@ -136,7 +136,7 @@ impl Limiter {
         let max_wait = tightest(policy.max_wait, ask.max_wait);
         let rule = policy.rule_of(ask.key);
         if !rule.has_line()
-            && let Some(left) = self.pauses.left(ask.key, self.clock.now())
+            && let Some(left) = self.pauses.left_by(ask.key, self.clock)
         {
             return self.refuse_paused(&policy, left);
         }
@@ -263,12 +263,12 @@ impl Limiter {
         act: impl FnOnce(&mut Bucket<Waiter>, Moment) -> R,
     ) -> Result<R, TableFull> {
         let policy = self.policy.load();
-        let now = self.clock.now();
-        let fresh = || Bucket::new(&policy.rule_of(key).pace(), now);
+        let time = || self.clock.now();
+        let fresh = || Bucket::new(&policy.rule_of(key).pace(), time());
         let is_idle =
-            |key, bucket: &Bucket<Waiter>| bucket.is_idle(&policy.rule_of(key).pace(), now);
+            |key, bucket: &Bucket<Waiter>, now| bucket.is_idle(&policy.rule_of(key).pace(), now);
         // Inside the lock the time is read anew: arrivals are stamped in their order.
-        self.table.with(key, now, fresh, is_idle, |bucket| {
+        self.table.with(key, time, fresh, is_idle, |bucket| {
             let now = self.touch(key, bucket);
             act(bucket, now)
         })

@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::key::KeyId;
-use crate::units::Moment;
+use crate::units::{Clock, Moment};
 
 /// Pauses of single keys that a limit keeps at once.
 pub const MOST_PAUSED_KEYS: usize = 1_000;
@@ -46,6 +46,12 @@ impl Pauses {
     /// For how long yet nobody of `key` may go; `None` where anyone may.
     pub(super) fn left(&self, key: KeyId, now: Moment) -> Option<Duration> {
         left(self.until(key, now), now)
+    }
+
+    /// The same by `clock`, which is asked only where anything was ever paused.
+    pub(super) fn left_by(&self, key: KeyId, clock: Clock) -> Option<Duration> {
+        let is_used = self.last_end.load(Ordering::Acquire) != 0;
+        is_used.then(|| self.left(key, clock.now())).flatten()
     }
 
     /// For how long yet nobody of any key may go.

@@ -84,13 +84,14 @@ impl<V> Table<V> {
     }
 
     /// Does something with what is kept for `key`, made where there is nothing.
-    /// Where the table is full, idle keys make room; what still owes stays.
+    /// Where the table is full, idle keys make room; what still owes stays. What time
+    /// it is is only asked then.
     pub fn with<R>(
         &self,
         key: KeyId,
-        now: Moment,
+        now: impl FnOnce() -> Moment,
         fresh: impl FnOnce() -> V,
-        is_idle: impl Fn(KeyId, &V) -> bool,
+        is_idle: impl Fn(KeyId, &V, Moment) -> bool,
         act: impl FnOnce(&mut V) -> R,
     ) -> Result<R, TableFull> {
         let mut shard = self.shard(key).lock();
@@ -98,11 +99,13 @@ impl<V> Table<V> {
             return Ok(act(value));
         }
         if !self.room.take() {
+            let now = now();
             if now.since(shard.swept) < SWEEP_PAUSE {
                 return Err(TableFull);
             }
             shard.swept = now;
-            self.room.give(shard.sweep(is_idle));
+            self.room
+                .give(shard.sweep(|key, value| is_idle(key, value, now)));
             if !self.room.take() {
                 return Err(TableFull);
             }
@@ -184,9 +187,9 @@ mod tests {
     fn put(table: &Table<bool>, key: KeyId, now: u64) -> Result<bool, TableFull> {
         table.with(
             key,
-            Moment::from_micros(now),
+            || Moment::from_micros(now),
             || false,
-            |_, idle| *idle,
+            |_, idle, _now| *idle,
             |value| *value,
         )
     }

@@ -14,9 +14,9 @@ impl Limiter {
     pub fn remaining(&self, key: KeyId, cost: u32, max_wait: Option<Duration>) -> Remaining {
         let policy = self.policy.load();
         let max_wait = tightest(policy.max_wait, max_wait);
-        let now = self.clock.now();
-        let paused = self.pauses.left(key, now);
-        if let (false, Some(left)) = (policy.rule_of(key).has_line(), paused) {
+        if !policy.rule_of(key).has_line()
+            && let Some(left) = self.pauses.left_by(key, self.clock)
+        {
             return Remaining {
                 admits: 0,
                 free_in: left,
@@ -31,6 +31,7 @@ impl Limiter {
             bucket.remaining(&pace, cost, now, max_wait)
         });
         known.unwrap_or_else(|| {
+            let now = self.clock.now();
             let mut bucket = Bucket::<Waiter>::new(&pace, now);
             bucket.pause(self.pauses.until(key, now), now);
             bucket.remaining(&pace, cost, now, max_wait)

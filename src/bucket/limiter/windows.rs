@@ -115,7 +115,7 @@ impl Limiter {
         let fresh = || Tally::new(window);
         // What the store knows may be forgotten here.
         let policy = self.policy.load();
-        let is_idle = |key, tally: &Tally<Asker>| {
+        let is_idle = |key, tally: &Tally<Asker>, _| {
             tally.is_kept_elsewhere()
                 || policy
                     .rule_of(key)
@@ -123,7 +123,7 @@ impl Limiter {
                     .is_none_or(|window| tally.is_idle(window, now))
         };
         self.windows
-            .with(key, self.clock.now(), fresh, is_idle, act)
+            .with(key, || self.clock.now(), fresh, is_idle, act)
     }
 
     /// Forgets idle keys in the `part`th of `parts` parts.
