@@ -16,6 +16,10 @@ static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 static X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 static X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
+/// What a request is given, as a rule: from where it comes (four), and its id.
+/// Room for all is made once.
+const MOST_ADDED: usize = 5;
+
 /// Headers that concern one connection only (RFC 9110, 7.6.1), whether or not
 /// `Connection` names them.
 fn is_hop_by_hop(name: &HeaderName) -> bool {
@@ -90,6 +94,7 @@ pub fn to_upstream(parts: &mut Parts, hop: Hop<'_>, target: &ServerTarget) {
     drop_some(headers, |name| {
         is_hop_by_hop(name) || is_false_length(name) || (!hop.trusted && is_forwarded(name))
     });
+    headers.reserve(MOST_ADDED);
     if trailers {
         headers.insert(header::TE, TRAILERS);
     }
@@ -215,7 +220,10 @@ fn drop_some(headers: &mut HeaderMap, is_dropped: impl Fn(&HeaderName) -> bool) 
             .get_all(header::CONNECTION)
             .iter()
             .flat_map(|line| line.as_bytes().split(|byte| *byte == b','))
-            .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
+            .map(<[u8]>::trim_ascii)
+            // What most of them say, and dropped in any case.
+            .filter(|name| !name.eq_ignore_ascii_case(b"keep-alive"))
+            .filter_map(|name| HeaderName::from_bytes(name).ok())
             // These say how long the message is, where it goes and who asks:
             // a client must not make them vanish.
             .filter(|name| !KEPT.contains(name));
