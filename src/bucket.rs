@@ -7,6 +7,7 @@
 //! their store and `standing` says who is in charge of a bucket.
 
 mod ask;
+mod between;
 mod crowd;
 mod door;
 mod exchange;

@@ -6,14 +6,15 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tracing::warn;
 
-use super::ask::{Ask, Entry, Refusal, Usable};
+use super::ask::{Ask, Entry, Refusal};
+use super::between::all_debt;
 use super::limiter::{Limiter, Waiter, Wake};
-use super::place::{Asked, Held, Place, Turn};
+use super::place::{Asked, Place};
 use crate::key::KeyId;
 use crate::limit::{Policy, Rule};
-use crate::line::{Call, Crowded, Loan, Pace};
+use crate::line::Call;
 use crate::metrics::Reason;
-use crate::store::{BucketName, RedisStore, StoreError, TableFull};
+use crate::store::{BucketName, StoreError, TableFull};
 use crate::units::Moment;
 
 /// How long a bucket goes by itself that the store does not answer, though it
@@ -28,15 +29,10 @@ impl Limiter {
         ask: Ask<'_>,
         max_wait: Option<Duration>,
     ) -> Result<Entry, Refusal> {
-        let rule = policy.rule_of(ask.key);
-        if let Some(sync) = policy.sync.filter(|_| !rule.has_line() && !policy.dry_run)
-            && let Some(between) = self.with_known(ask.key, |bucket, now| {
-                bucket.pass_between(&rule.pace(), ask.cost, now, sync)
-            })
-            && let Some(decided) = between
-        {
-            return self.decided_between(policy, &ask, sync, decided);
+        if let Some(decided) = self.decide_between(policy, &ask) {
+            return decided;
         }
+        let rule = policy.rule_of(ask.key);
         if policy.dry_run {
             let counted = self.with(ask.key, |bucket, now| {
                 bucket.attach(&rule.pace(), now);
@@ -70,41 +66,6 @@ impl Limiter {
         let place = Place::new(self, ask.key, ticket, offered);
         self.flow(ask.key);
         Ok(Entry::Asked(Asked::place(place, placed)))
-    }
-
-    /// What was decided by the store's last answer; that it is told of it soon.
-    fn decided_between(
-        self: &Arc<Self>,
-        policy: &Policy,
-        ask: &Ask<'_>,
-        sync: Duration,
-        decided: Result<(Loan, bool), Crowded>,
-    ) -> Result<Entry, Refusal> {
-        let (loan, must_settle) = match decided {
-            Ok(passed) => passed,
-            Err(crowded) => return Err(Refusal::crowded(policy, ask.key, crowded)),
-        };
-        if must_settle {
-            // Early enough that nobody has to ask meanwhile.
-            self.settle_in(sync.mul_f64(0.75), ask.key);
-        }
-        let turn = Turn::at_once(self, ask.key, Held::Slot(loan), ask.cost, ask.timer);
-        if ask.usable != Usable::ForGood {
-            return Ok(Entry::Turn(turn));
-        }
-        turn.settle();
-        Ok(Entry::Passed)
-    }
-
-    fn settle_in(self: &Arc<Self>, span: Duration, key: KeyId) {
-        let limiter = Arc::clone(self);
-        if let Some(store) = &self.store {
-            store.spawn(async move {
-                tokio::time::sleep(span).await;
-                limiter.with_known(key, |bucket, _| bucket.settle_up());
-                limiter.flow(key);
-            });
-        }
     }
 
     /// Hears how a bucket stands that this instance may know nothing of, so that a
@@ -236,11 +197,4 @@ impl Limiter {
         self.with_known(key, |bucket, now| bucket.say_again(number, now));
         self.flow(key);
     }
-}
-
-/// How long a bucket takes to fill up again that each instance has emptied by itself.
-fn all_debt(pace: &Pace, store: &RedisStore) -> Duration {
-    let slots = pace.delay().saturating_add(1);
-    let emptied = pace.interval().saturating_mul(slots);
-    emptied.saturating_mul(store.instances())
 }
