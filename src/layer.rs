@@ -59,6 +59,35 @@ pub use service::{Answer, Limited};
 ///     Ok(())
 /// }
 /// ```
+///
+/// Before a server of tonic it is the same; those who are refused hear of it as
+/// `RESOURCE_EXHAUSTED`, with `grpc-retry-pushback-ms`:
+///
+/// ```no_run
+/// use tonic::transport::Server;
+/// use tonic::transport::server::TcpConnectInfo;
+/// use weir::layer::LimitLayer;
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() -> anyhow::Result<()> {
+///     let limit = LimitLayer::from_toml(
+///         r#"
+///         [limits.calls]
+///         key = "{header.x-user|ip}"
+///         rate = "50r/s"
+///         burst = 100
+///         "#,
+///     )?
+///     .address(|request| {
+///         let peer = request.extensions.get::<TcpConnectInfo>()?;
+///         Some(peer.remote_addr()?.ip())
+///     });
+///     let (_reporter, health) = tonic_health::server::health_reporter();
+///     let server = Server::builder().layer(limit).add_service(health);
+///     server.serve("127.0.0.1:50051".parse()?).await?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct LimitLayer {
     limits: Arc<Limits>,

@@ -25,6 +25,7 @@ mod health;
 mod holds;
 mod imports;
 mod in_process;
+mod in_process_grpc;
 mod keys;
 mod layers;
 mod leaving;
