@@ -102,7 +102,10 @@ async fn a_call_that_is_cancelled_frees_its_place() {
     let waits = tokio::spawn(call(client.clone()));
     service.has_waiting(1).await;
     let (refused, _) = call(client.clone()).await;
-    assert_eq!(refused.map_err(|it| it.code()), Err(Code::ResourceExhausted));
+    assert_eq!(
+        refused.map_err(|it| it.code()),
+        Err(Code::ResourceExhausted)
+    );
     waits.abort();
     service.has_waiting(0).await;
     let next = tokio::time::timeout(Duration::from_millis(200), call(client));
