@@ -15,7 +15,7 @@ use crate::table::{Goal, Row};
 const NEVER_REACHED: Limit = Limit {
     key: Key::Address,
     rate: "100000r/s",
-    burst: 10_000,
+    burst: 1_000_000,
     nodelay: true,
 };
 const CLIENTS: u32 = 64;
