@@ -151,7 +151,8 @@ async fn race<A: Asker>(
         asked += one??;
     }
     let seconds = begun.elapsed().as_secs_f64();
-    let (cpu, calls) = (redis.cpu().await? - cpu, redis.calls().await? - calls);
+    let cpu = redis.cpu().await?.saturating_sub(cpu);
+    let calls = redis.calls().await? - calls;
     row.pace.push(number(asked) / seconds);
     row.cpu.push(cpu.as_secs_f64() * 1e6 / number(asked));
     row.calls.push(number(calls) / number(asked));
