@@ -13,7 +13,7 @@ mod ground;
 mod length;
 mod limits;
 mod memory;
-#[path = "../shared/redis.rs"]
+#[path = "../common/redis.rs"]
 #[expect(dead_code, reason = "the other benchmark wants more of it")]
 mod redis;
 #[path = "../common/stats.rs"]

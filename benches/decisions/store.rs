@@ -85,7 +85,7 @@ async fn table(length: Length, keys: &[KeyId]) -> Result<Vec<Row>> {
     ensure!(store.ready(Duration::from_secs(5)).await, "Redis is not up");
     let plain = Arc::new(Plain {
         connection: redis.connect().await?,
-        script: Script::new(include_str!("../shared/gcra.lua")),
+        script: Script::new(include_str!("../common/gcra.lua")),
     });
     let mut rows = vec![Row::new("a call each")];
     let mut askers = Vec::new();

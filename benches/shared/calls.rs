@@ -134,7 +134,7 @@ async fn busy(arena: &Arena) -> Result<Vec<Row>> {
 /// as many clients. None is refused.
 async fn plain(redis: &Redis, count: usize) -> Result<Duration> {
     const AT_ONCE: u32 = 2;
-    let script = Script::new(include_str!("gcra.lua"));
+    let script = Script::new(include_str!("../common/gcra.lua"));
     let mut clients = Vec::new();
     for _ in 0..INSTANCES {
         clients.push(redis.connect().await?);

@@ -28,6 +28,7 @@ mod instance;
 mod length;
 mod line;
 mod outage;
+#[path = "../common/redis.rs"]
 mod redis;
 mod spacing;
 #[path = "../common/stats.rs"]

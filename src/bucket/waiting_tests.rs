@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
 use crate::key::{KeyHasher, KeyId};
-use crate::limit::{Cost, Exempt, OnMissingKey, Overrides, Policy, Rule};
+use crate::limit::{Policy, Rule};
 use crate::line::Pace;
 use crate::metrics::{Metrics, Reason};
 use crate::store::{RedisStore, Room};
@@ -83,19 +83,8 @@ impl Stage {
         max_wait: Option<Duration>,
     ) -> Arc<Limiter> {
         let policy = Policy {
-            name: name.into(),
-            key: "{ip}".parse().expect("a key"),
-            ipv6_prefix: 64,
-            exempt: Exempt::default(),
-            on_missing_key: OnMissingKey::Reject,
-            cost: Cost::default(),
-            overrides: Overrides::default(),
-            rule,
             max_wait,
-            status: StatusCode::TOO_MANY_REQUESTS,
-            dry_run: false,
-            on_failure: None,
-            sync: None,
+            ..Policy::new(name, "{ip}".parse().expect("a key"), rule)
         };
         Limiter::new(
             policy,

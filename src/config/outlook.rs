@@ -73,7 +73,7 @@ impl Outlook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::{Cost, Exempt, OnMissingKey, Overrides};
+    use crate::limit::Cost;
     use crate::line::Pace;
 
     fn outlook(rate: &str, burst: u32, delay: u32, max_wait: Option<u64>) -> (u32, u32, u32, u128) {
@@ -87,22 +87,12 @@ mod tests {
         delay: u32,
         max_wait: Option<u64>,
     ) -> (u32, u32, u32, u128) {
+        let pace = Pace::new(rate.parse().expect("a rate"), burst, delay).expect("a pace");
+        let key = "{ip}".parse().expect("a key");
         let outlook = Outlook::of(&Policy {
-            name: "x".into(),
-            key: "{ip}".parse().expect("a key"),
-            ipv6_prefix: 64,
-            exempt: Exempt::default(),
-            on_missing_key: OnMissingKey::Reject,
             cost: Cost::each(cost),
-            overrides: Overrides::default(),
-            rule: Rule::Pace(
-                Pace::new(rate.parse().expect("a rate"), burst, delay).expect("a pace"),
-            ),
             max_wait: max_wait.map(Duration::from_millis),
-            status: http::StatusCode::TOO_MANY_REQUESTS,
-            dry_run: false,
-            on_failure: None,
-            sync: None,
+            ..Policy::new("x", key, Rule::Pace(pace))
         });
         let Outlook {
             at_once,

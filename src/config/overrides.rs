@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::field::Field;
 use super::rule::{
-    Algorithm, algorithm, offset, places_of, rate_of, refuse_buckets, refuse_windows, span_of,
+    Algorithm, algorithm, offset, places_of, rate_of, refuse_buckets, refuse_burst,
+    refuse_capacity, refuse_offset, refuse_windows, span_of,
 };
 use super::section::Section;
 use crate::key::{KeyHasher, KeyTemplate};
@@ -132,10 +133,7 @@ fn bucket(limit: &Section<'_>, own: &Section<'_>, base: &Pace) -> Option<Pace> {
 type Size<'a> = (Option<Field<'a>>, Option<(u32, u32)>);
 
 fn capacity<'a>(own: &Section<'a>, base: &Pace) -> Size<'a> {
-    own.refuse(
-        &["burst", "delay", "nodelay"],
-        "belongs to `algorithm = \"leaky_bucket\"`; a token bucket has a capacity",
-    );
+    refuse_burst(own);
     let field = own.get("capacity");
     let burst = match &field {
         None => Some(base.burst()),
@@ -145,10 +143,7 @@ fn capacity<'a>(own: &Section<'a>, base: &Pace) -> Size<'a> {
 }
 
 fn burst<'a>(limit: &Section<'_>, own: &Section<'a>, base: &Pace) -> Size<'a> {
-    own.refuse(
-        &["capacity"],
-        "belongs to `algorithm = \"token_bucket\"`; a leaky bucket has a burst",
-    );
+    refuse_capacity(own);
     let field = own.get("burst");
     let delay_field = own.get("delay");
     let nodelay = own.get("nodelay").map(|field| field.flag());
@@ -195,10 +190,7 @@ fn span(own: &Section<'_>, base: &Window) -> Option<Window> {
         (Kind::Fixed, Some(_)) => offset(own, long),
         (Kind::Fixed, None) => Some(base.offset()),
         (Kind::Log | Kind::Counter, _) => {
-            own.refuse(
-                &["offset"],
-                "belongs to `algorithm = \"fixed_window\"`; a sliding window begins nowhere",
-            );
+            refuse_offset(own);
             Some(Duration::ZERO)
         }
     };

@@ -76,6 +76,27 @@ pub(super) fn refuse_windows(section: &Section<'_>) {
     );
 }
 
+pub(super) fn refuse_capacity(section: &Section<'_>) {
+    section.refuse(
+        &["capacity"],
+        "belongs to `algorithm = \"token_bucket\"`; a leaky bucket has a burst",
+    );
+}
+
+pub(super) fn refuse_burst(section: &Section<'_>) {
+    section.refuse(
+        &["burst", "delay", "nodelay"],
+        "belongs to `algorithm = \"leaky_bucket\"`; a token bucket has a capacity",
+    );
+}
+
+pub(super) fn refuse_offset(section: &Section<'_>) {
+    section.refuse(
+        &["offset"],
+        "belongs to `algorithm = \"fixed_window\"`; a sliding window begins nowhere",
+    );
+}
+
 /// A number of places, at least so many.
 pub(super) fn places_of(field: &Field<'_>, least: u32) -> Option<u32> {
     field.whole(&(least..=MOST_PLACES))
@@ -173,10 +194,7 @@ fn window(section: &Section<'_>, kind: Kind) -> Option<Window> {
     let offset = if kind == Kind::Fixed {
         offset(section, span)
     } else {
-        section.refuse(
-            &["offset"],
-            "belongs to `algorithm = \"fixed_window\"`; a sliding window begins nowhere",
-        );
+        refuse_offset(section);
         Some(Duration::ZERO)
     };
     Some(Window::new(kind, limit?, span?, offset?))
@@ -239,10 +257,7 @@ pub(super) fn rate_of(field: &Field<'_>) -> Option<Rate> {
 type Burst<'a> = (Option<Field<'a>>, u32, u32);
 
 fn leaky_bucket<'a>(section: &Section<'a>) -> Option<Burst<'a>> {
-    section.refuse(
-        &["capacity"],
-        "belongs to `algorithm = \"token_bucket\"`; a leaky bucket has a burst",
-    );
+    refuse_capacity(section);
     let field = section.get("burst");
     let burst = field.as_ref().map_or(Some(0), |field| places_of(field, 0));
     let nodelay = section.flag("nodelay", false);
@@ -265,10 +280,7 @@ fn leaky_bucket<'a>(section: &Section<'a>) -> Option<Burst<'a>> {
 }
 
 fn token_bucket<'a>(section: &Section<'a>) -> Option<Burst<'a>> {
-    section.refuse(
-        &["burst", "delay", "nodelay"],
-        "belongs to `algorithm = \"leaky_bucket\"`; a token bucket has a capacity",
-    );
+    refuse_burst(section);
     let field = section.need("capacity", "write how many requests may pass at once")?;
     let capacity = places_of(&field, 1)?;
     let burst = capacity.saturating_sub(1);

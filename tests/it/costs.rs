@@ -4,8 +4,8 @@ use serde_json::json;
 
 use crate::harness::structured::{left, limits};
 use crate::harness::{
-    Backend, Departures, Redis, Request, Response, Weir, clients, instances, ms, one_limit,
-    responses, together, upstream,
+    Backend, Departures, Redis, Request, Response, Weir, at_once, clients, instances, ms,
+    one_limit, responses, together, upstream,
 };
 
 const TOKENS: &str = "algorithm = \"token_bucket\"\nrate = \"10r/m\"\ncapacity = 20";
@@ -137,15 +137,7 @@ async fn instances_share_what_requests_cost() {
     let backend = Backend::start();
     let limit = format!("{}\ncost = 3", TOKENS.replace("10r/m", "1r/h"));
     let weirs = instances(&redis.store(), &limit, &backend, 3).await;
-    let mut all = Vec::new();
-    for weir in weirs.iter().cycle().take(24) {
-        let mut client = weir.client().await;
-        client
-            .send(Request::get("/").with("X-Key", "k").bytes())
-            .await;
-        all.push(client);
-    }
-    assert_eq!(passed(&responses(all).await), 6);
+    assert_eq!(passed(&at_once(&weirs, 24, "k").await), 6);
 }
 
 #[tokio::test]
@@ -154,15 +146,7 @@ async fn instances_share_a_line_in_which_requests_need_several_slots() {
     let backend = Backend::start();
     let limit = "rate = \"50r/s\"\nburst = 60\ncost = 4";
     let weirs = instances(&redis.store(), limit, &backend, 3).await;
-    let mut all = Vec::new();
-    for weir in weirs.iter().cycle().take(20) {
-        let mut client = weir.client().await;
-        client
-            .send(Request::get("/").with("X-Key", "k").bytes())
-            .await;
-        all.push(client);
-    }
-    let responses = responses(all).await;
+    let responses = at_once(&weirs, 20, "k").await;
     // 61 slots are for fifteen of them, with one to spare.
     assert_eq!(passed(&responses), 15);
     let left = Departures::to(&backend);

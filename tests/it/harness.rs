@@ -37,7 +37,7 @@ pub(crate) use client::{Client, clients, responses};
 pub(crate) use clock::Clock;
 pub(crate) use departures::Departures;
 pub(crate) use http2::{Http2Backend, Play};
-pub(crate) use instances::{come, have_waiting, instances, know_each_other, sharing};
+pub(crate) use instances::{at_once, come, have_waiting, instances, know_each_other, sharing};
 pub(crate) use machine::{black_hole, free_port, reserved_port};
 pub(crate) use message::Response;
 pub(crate) use metrics::Metrics;

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::harness::structured::left;
 use crate::harness::{
-    Backend, Client, Redis, Request, Response, Weir, calmly, clients, instances, know_each_other,
-    ms, responses, together, until, upstream,
+    Backend, Redis, Request, Response, Weir, at_once, calmly, clients, instances, know_each_other,
+    ms, together, until, upstream,
 };
 
 const KINDS: [&str; 3] = [
@@ -22,20 +22,6 @@ fn passed_and_refused(responses: &[Response]) -> (usize, usize) {
     let of = |status| responses.iter().filter(|it| it.status == status).count();
     assert_eq!(of(200) + of(429), responses.len(), "{responses:?}");
     (of(200), of(429))
-}
-
-/// So many who ask these instances at once, in turn.
-async fn at_once(weirs: &[Weir], count: usize, key: &str) -> Vec<Response> {
-    let mut all: Vec<Client> = Vec::new();
-    for weir in weirs.iter().cycle().take(count) {
-        all.push(weir.client().await);
-    }
-    for client in &mut all {
-        client
-            .send(Request::get("/").with("X-Key", key).bytes())
-            .await;
-    }
-    responses(all).await
 }
 
 #[tokio::test]

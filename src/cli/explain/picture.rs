@@ -162,26 +162,11 @@ fn alike(one: &Fate, other: &Fate) -> bool {
 mod tests {
     use super::*;
     use crate::cli::explain::fates::fates;
-    use crate::limit::{Cost, Exempt, OnMissingKey, Overrides};
 
     fn drawn(burst: u32, delay: u32, count: u64) -> String {
-        let policy = Policy {
-            name: "api".into(),
-            key: "{ip}".parse().expect("a key"),
-            ipv6_prefix: 64,
-            exempt: Exempt::default(),
-            on_missing_key: OnMissingKey::Reject,
-            cost: Cost::default(),
-            overrides: Overrides::default(),
-            rule: Rule::Pace(
-                Pace::new("10r/s".parse().expect("a rate"), burst, delay).expect("a pace"),
-            ),
-            max_wait: None,
-            status: http::StatusCode::TOO_MANY_REQUESTS,
-            dry_run: false,
-            on_failure: None,
-            sync: None,
-        };
+        let pace = Pace::new("10r/s".parse().expect("a rate"), burst, delay).expect("a pace");
+        let key = "{ip}".parse().expect("a key");
+        let policy = Policy::new("api", key, Rule::Pace(pace));
         let rows = picture(&policy, &fates(&policy, count), 60);
         let rows: Vec<_> = rows.iter().map(|row| row.text(60, false)).collect();
         rows.join("\n")

@@ -24,12 +24,17 @@ impl Grants {
 
     /// When the last of the first `cost` slots is due, where there are so many.
     pub(in crate::line) fn due(&self, cost: u32) -> Option<Moment> {
+        let last = self.queue.get(self.position(cost)?);
+        last.map(|grant| grant.slot)
+    }
+
+    /// Which grant the last of the first `cost` slots lies in.
+    fn position(&self, cost: u32) -> Option<usize> {
         let mut needed = cost;
-        let last = self.queue.iter().find(|grant| {
+        self.queue.iter().position(|grant| {
             needed = needed.saturating_sub(grant.count);
             needed == 0
-        });
-        last.map(|grant| grant.slot)
+        })
     }
 
     /// More were promised.
@@ -52,11 +57,7 @@ impl Grants {
     pub(super) fn take(&mut self, cost: u32, mut taken: impl FnMut(Grant)) {
         let mut needed = cost;
         while let Some(first) = self.queue.front_mut().filter(|_| needed > 0) {
-            let part = Grant {
-                count: first.count.min(needed),
-                ..*first
-            };
-            first.count = first.count.saturating_sub(part.count);
+            let part = split(first, needed);
             if first.count == 0 {
                 self.queue.pop_front();
             }
@@ -68,12 +69,7 @@ impl Grants {
 
     /// The grant in which the last of the first `cost` slots lies.
     pub(super) fn remove_last_of(&mut self, cost: u32) -> Option<Grant> {
-        let mut needed = cost;
-        let nth = self.queue.iter().position(|grant| {
-            needed = needed.saturating_sub(grant.count);
-            needed == 0
-        })?;
-        let grant = self.queue.remove(nth)?;
+        let grant = self.queue.remove(self.position(cost)?)?;
         self.slots = self.slots.saturating_sub(grant.count as usize);
         Some(grant)
     }
@@ -82,11 +78,7 @@ impl Grants {
     pub(super) fn trim(&mut self, wanted: usize, mut spare: impl FnMut(Grant)) {
         while let Some(last) = self.queue.back_mut().filter(|_| self.slots > wanted) {
             let surplus = u32::try_from(self.slots.saturating_sub(wanted)).unwrap_or(u32::MAX);
-            let part = Grant {
-                count: last.count.min(surplus),
-                ..*last
-            };
-            last.count = last.count.saturating_sub(part.count);
+            let part = split(last, surplus);
             if last.count == 0 {
                 self.queue.pop_back();
             }
@@ -94,4 +86,14 @@ impl Grants {
             spare(part);
         }
     }
+}
+
+/// So many slots of a grant, or all that it has: they are no longer in it.
+fn split(grant: &mut Grant, most: u32) -> Grant {
+    let part = Grant {
+        count: grant.count.min(most),
+        ..*grant
+    };
+    grant.count = grant.count.saturating_sub(part.count);
+    part
 }

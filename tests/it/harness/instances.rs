@@ -1,6 +1,6 @@
 //! How do several weirs share buckets in a test?
 
-use super::{Backend, Client, Request, Weir, clients, ms, until, upstream};
+use super::{Backend, Client, Request, Response, Weir, clients, ms, responses, until, upstream};
 
 /// What instances are called, in their order.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -66,4 +66,18 @@ pub(crate) async fn come(weir: &Weir, count: usize, name: &str) -> Vec<Client> {
         client.send(Request::get(&target).bytes()).await;
     }
     all
+}
+
+/// So many who ask these instances at once, in turn.
+pub(crate) async fn at_once(weirs: &[Weir], count: usize, key: &str) -> Vec<Response> {
+    let mut all: Vec<Client> = Vec::new();
+    for weir in weirs.iter().cycle().take(count) {
+        all.push(weir.client().await);
+    }
+    for client in &mut all {
+        client
+            .send(Request::get("/").with("X-Key", key).bytes())
+            .await;
+    }
+    responses(all).await
 }

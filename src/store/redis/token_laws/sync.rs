@@ -52,6 +52,19 @@ impl Between {
         passed
     }
 
+    /// Asks once, lets one more pass without asking, and is about to tell of that: the
+    /// call of number 9, at 3 ms.
+    fn tells_of_one(&mut self, tokens: &mut Tokens) -> Call {
+        assert!(self.ask(tokens, 1_000, false));
+        assert!(self.ask(tokens, 2_000, false));
+        self.bucket.settle_up();
+        let (reach, now) = (Distance::default().reach(), ZERO + 3_000);
+        let call = self
+            .bucket
+            .call(&tokens.pace, &reach, Moment::from_micros(now), || 9);
+        call.expect("it has news")
+    }
+
     fn ask(&mut self, tokens: &mut Tokens, at: u64, gives_back: bool) -> bool {
         let (pace, now) = (tokens.pace, Moment::from_micros(ZERO + at));
         self.bucket.attach(&pace, now);
@@ -163,16 +176,10 @@ fn what_passes_while_a_call_is_under_way_is_counted_too() {
     let pace = pace("1r/m", 4, 4);
     let mut tokens = Tokens::new(&server, "under way", pace);
     let mut one = Between::new(&pace);
-    assert!(one.ask(&mut tokens, 1_000, false));
-    assert!(one.ask(&mut tokens, 2_000, false));
-    one.bucket.settle_up();
-    let (reach, now) = (Distance::default().reach(), |at| {
-        Moment::from_micros(ZERO + at)
-    });
-    let call = one.bucket.call(&pace, &reach, now(3_000), || 9);
+    let call = one.tells_of_one(&mut tokens);
     assert!(one.ask(&mut tokens, 3_100, false));
     assert!(one.ask(&mut tokens, 3_200, false));
-    let answer = tokens.invoke(3_000, &call.expect("it has news"));
+    let answer = tokens.invoke(3_000, &call);
     one.bucket.answered(&pace, 9, &answer).expect("waited for");
     assert!(one.ask(&mut tokens, 4_000, false), "the fifth");
     assert!(!one.ask(&mut tokens, 4_100, false), "the sixth");
@@ -186,15 +193,9 @@ fn what_a_call_told_that_never_came_is_told_again() {
     let pace = pace("1r/m", 4, 4);
     let mut tokens = Tokens::new(&server, "never came", pace);
     let mut one = Between::new(&pace);
-    assert!(one.ask(&mut tokens, 1_000, false));
-    assert!(one.ask(&mut tokens, 2_000, false));
-    one.bucket.settle_up();
-    let (reach, now) = (Distance::default().reach(), |at| {
-        Moment::from_micros(ZERO + at)
-    });
-    let call = one.bucket.call(&pace, &reach, now(3_000), || 9);
-    assert_eq!(call.expect("it has news").spent, 1);
-    one.bucket.say_again(9, now(4_000));
+    let call = one.tells_of_one(&mut tokens);
+    assert_eq!(call.spent, 1);
+    one.bucket.say_again(9, Moment::from_micros(ZERO + 4_000));
     one.say(&mut tokens, 5_000, false);
     assert_eq!(tokens.passes(6_000, 1, 9), 3);
 }

@@ -3,7 +3,7 @@
 -- KEYS   1 when the next request would be due, in microseconds
 -- ARGV   1 microseconds between requests   2 how long a request may wait at most
 -- Reply  how long to wait, or -1: refused
--- Called by `plain` in benches/shared/calls.rs.
+-- Called by `plain` in benches/shared/calls.rs and `Plain` in benches/decisions/store.rs.
 
 local interval, longest = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
