@@ -57,6 +57,7 @@ impl Metrics {
             .gauge(&names::BUILD_INFO, &[version, revision])
             .set(1.0);
         drop([metrics.reloads(true), metrics.reloads(false)]);
+        drop(metrics.untaken());
         // One instance sees itself, as long as it keeps its buckets itself.
         metrics.gauge(&names::INSTANCES, &[]).set(1.0);
         metrics.gauge(&names::STORE_UP, &[]).set(1.0);
