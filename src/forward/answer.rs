@@ -7,44 +7,37 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::{HeaderMap, Response};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 
-use super::body::{BodyError, BoxError, RequestBody, Upload, passed};
-use super::http2::{Pumped, Received};
+use super::body::{BodyError, BoxError, Upload, passed};
+use super::http1::Wire;
+use super::http2::Pumped;
 use super::patience::Patience;
-use super::pool::Lease;
+use super::{http1, http2};
 use crate::bucket::Permit;
 
 /// The head of an answer, with what its body comes over.
 #[derive(Debug)]
 pub struct Answer<B> {
-    pub(super) response: Response<Arriving>,
-    pub(super) carrier: Carrier<B>,
+    pub(super) response: Response<Arriving<B>>,
     pub(super) upload: Option<Arc<Upload>>,
 }
 
-/// An answer's bytes as they come in.
+/// An answer's bytes as they come in, with what they come over: dropped before
+/// its end, the answer is broken off.
 #[derive(Debug)]
-pub(super) enum Arriving {
-    Http1(Incoming),
-    Http2(Received),
-}
-
-/// What an answer comes over: dropped before its end, it is broken off.
-#[derive(Debug)]
-pub(super) enum Carrier<B> {
-    /// A connection of its own.
-    Http1(Lease<RequestBody<B>>),
-    /// A share of one.
-    Http2(Pumped<B>, Box<Patience>),
+pub(super) enum Arriving<B> {
+    /// Over a connection of its own.
+    Http1(http1::Received),
+    /// Over a share of one, until the end.
+    Http2(http2::Received, Option<Box<(Pumped<B>, Patience)>>),
 }
 
 /// An upstream's body on its way to the client. It holds the upstream's permit
 /// and the connection until its last byte, or until it is dropped.
 #[derive(Debug)]
 pub struct AnswerBody<B> {
-    body: Arriving,
-    held: Option<(Permit, Carrier<B>)>,
+    body: Arriving<B>,
+    permit: Option<Permit>,
     upload: Option<Arc<Upload>>,
 }
 
@@ -67,7 +60,7 @@ impl<B: Send + 'static> Answer<B> {
         }
         let mut answer = AnswerBody {
             body,
-            held: Some((permit, self.carrier)),
+            permit: Some(permit),
             upload: self.upload,
         };
         if answer.body.is_end_stream() {
@@ -77,34 +70,23 @@ impl<B: Send + 'static> Answer<B> {
     }
 }
 
-impl<B> Carrier<B> {
-    pub(super) fn patience(&mut self) -> &mut Patience {
-        match self {
-            Self::Http1(lease) => &mut lease.patience,
-            Self::Http2(_, patience) => patience,
-        }
-    }
-}
-
 impl<B: Send + 'static> AnswerBody<B> {
     /// All of it is here: another request may take the permit and the connection.
     fn ended(&mut self) {
-        match self.held.take() {
-            Some((_permit, Carrier::Http1(lease))) => lease.release(),
-            Some((_permit, Carrier::Http2(pumped, _))) => pumped.finish(),
-            None => (),
-        }
+        self.body.finish();
         self.settle();
     }
 
     /// It breaks off.
     fn broken(&mut self) {
-        self.held = None;
+        self.body = Arriving::Http1(http1::Received::nothing());
         self.settle();
     }
 
-    /// Whoever still sends is no longer waiting for an answer.
+    /// The permit is another's, and whoever still sends is no longer waiting for an
+    /// answer.
     fn settle(&mut self) {
+        self.permit = None;
         if let Some(upload) = self.upload.take() {
             upload.set_answered(false);
         }
@@ -129,8 +111,7 @@ impl<B: Send + Unpin + 'static> Body for AnswerBody<B> {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         let polled = this.body.poll_frame(cx);
-        if let Some((_permit, carrier)) = &mut this.held {
-            let patience = carrier.patience();
+        if let Some(patience) = this.body.patience() {
             if polled.is_pending() {
                 loop {
                     ready!(patience.poll(cx));
@@ -163,21 +144,46 @@ impl<B: Send + Unpin + 'static> Body for AnswerBody<B> {
     fn size_hint(&self) -> SizeHint {
         match &self.body {
             Arriving::Http1(body) => body.size_hint(),
-            Arriving::Http2(body) => body.size_hint(),
+            Arriving::Http2(body, _) => body.size_hint(),
         }
     }
 }
 
-impl Arriving {
+impl<B> Arriving<B> {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match self {
-            Self::Http1(body) => {
-                let frame = ready!(Pin::new(body).poll_frame(cx));
-                Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
-            }
-            Self::Http2(body) => {
+            Self::Http1(body) => body.poll_frame(cx),
+            Self::Http2(body, _) => {
                 let frame = ready!(body.poll_frame(cx));
                 Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+            }
+        }
+    }
+
+    /// How long one waits for more of it, until its end.
+    pub(super) fn patience(&mut self) -> Option<&mut Patience> {
+        match self {
+            Self::Http1(body) => body.patience(),
+            Self::Http2(_, over) => over.as_deref_mut().map(|(_, patience)| patience),
+        }
+    }
+
+    /// The connection, where HTTP has ended on it.
+    pub(super) fn into_wire(self) -> Option<Wire> {
+        match self {
+            Self::Http1(body) => body.into_wire(),
+            Self::Http2(..) => None,
+        }
+    }
+
+    /// All of it is here.
+    fn finish(&mut self) {
+        match self {
+            Self::Http1(body) => body.finish(),
+            Self::Http2(_, over) => {
+                if let Some(over) = over.take() {
+                    over.0.finish();
+                }
             }
         }
     }
@@ -185,7 +191,7 @@ impl Arriving {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Http1(body) => body.is_end_stream(),
-            Self::Http2(body) => body.is_end_stream(),
+            Self::Http2(body, _) => body.is_end_stream(),
         }
     }
 }

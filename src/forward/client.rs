@@ -1,22 +1,24 @@
 //! How is a request sent, once, and its answer awaited?
 
 use std::future::poll_fn;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::task::{Poll, ready};
 
 use bytes::Bytes;
 use http::request::Parts;
 use http::uri::PathAndQuery;
-use http::{Request, Uri, Version};
+use http::{Uri, Version};
 use http_body::Body;
-use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
 
-use super::answer::{Answer, Arriving, Carrier};
+use super::answer::{Answer, Arriving};
 use super::body::{BoxError, RequestBody, Upload};
 use super::connect::Stream;
 use super::dial::{Dialer, Dialled};
 use super::fault::{Fault, FaultKind};
-use super::headers::to_http2;
+use super::headers::{ends_plainly, to_http2};
+use super::http1::{self, Wire};
 use super::http2::{self, Link, Share};
 use super::patience::Patience;
 use super::pool::{Lease, Pool};
@@ -35,8 +37,10 @@ impl<B> RequestBytes for B where
 #[derive(Debug)]
 pub struct Client<B> {
     pub(super) dialer: Dialer,
-    pool: Pool<RequestBody<B>>,
+    pool: Pool,
     target: Arc<ServerTarget>,
+    /// Whose bodies it sends.
+    sends: PhantomData<fn(B)>,
 }
 
 /// A runtime's connections to all upstreams, in the order of the config; none
@@ -45,12 +49,17 @@ pub struct Client<B> {
 pub struct Clients<B>(Vec<Option<Client<B>>>);
 
 /// What a request goes out on.
-enum Way<B> {
+enum Way {
     /// A connection of its own, made for it or used before.
-    Own(Lease<RequestBody<B>>, bool),
+    Own(Lease, bool),
     /// A share of one.
     Shared(Share),
 }
+
+/// An answer that says its length twice, or not plainly.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer does not say plainly how long it is")]
+struct UnclearLength;
 
 /// How an attempt went: answered, or not sent at all and here again.
 pub(super) enum Attempt<B> {
@@ -92,6 +101,7 @@ impl<B: RequestBytes> Client<B> {
             dialer: Dialer::new(target, target.protocol)?,
             pool: Pool::default(),
             target: Arc::new(target.clone()),
+            sends: PhantomData,
         })
     }
 
@@ -119,7 +129,7 @@ impl<B: RequestBytes> Client<B> {
         loop {
             let attempt = match self.way(refused.as_ref()).await? {
                 Way::Own(lease, fresh) => {
-                    send_own(lease, fresh, parts, body, upload.as_ref()).await?
+                    http1::send(lease, fresh, parts, body, upload.as_ref()).await?
                 }
                 Way::Shared(share) => {
                     let may_refuse = refused.is_none();
@@ -137,7 +147,7 @@ impl<B: RequestBytes> Client<B> {
     }
 
     /// A connection with room, or a new one.
-    async fn way(&self, refused: Option<&Arc<Link>>) -> Result<Way<B>, Fault> {
+    async fn way(&self, refused: Option<&Arc<Link>>) -> Result<Way, Fault> {
         if let Some(share) = self.dialer.links.take(refused) {
             return Ok(Way::Shared(share));
         }
@@ -148,23 +158,17 @@ impl<B: RequestBytes> Client<B> {
         Box::pin(self.open(refused)).await
     }
 
-    async fn open(&self, refused: Option<&Arc<Link>>) -> Result<Way<B>, Fault> {
+    async fn open(&self, refused: Option<&Arc<Link>>) -> Result<Way, Fault> {
         match self.dialer.dial(refused).await? {
-            Dialled::Http1(stream) => Ok(Way::Own(self.lease(*stream).await?, true)),
+            Dialled::Http1(stream) => Ok(Way::Own(self.lease(*stream), true)),
             Dialled::Http2(share) => Ok(Way::Shared(share)),
         }
     }
 
-    pub(super) async fn lease(&self, stream: Stream) -> Result<Lease<RequestBody<B>>, Fault> {
-        let (sender, connection) = http1::handshake(stream)
-            .await
-            .map_err(|failed| Fault::unsent(FaultKind::Unreachable, failed.into()))?;
-        tokio::spawn(async move {
-            // What goes wrong is told to the request that it goes wrong for.
-            let _ended = connection.with_upgrades().await;
-        });
+    /// A connection over a stream that just came up.
+    pub(super) fn lease(&self, stream: Stream) -> Lease {
         let patience = Patience::new(self.target.timeout);
-        Ok(Box::new(self.pool.connection(sender, patience)))
+        self.pool.lease(Wire::new(TokioIo::new(stream)), patience)
     }
 
     async fn send_shared(
@@ -186,11 +190,16 @@ impl<B: RequestBytes> Client<B> {
         )
         .await;
         match sent {
-            Ok((response, pumped, patience)) => Ok(Attempt::Answered(Answer {
-                response: response.map(Arriving::Http2),
-                carrier: Carrier::Http2(pumped, Box::new(patience)),
-                upload: upload.cloned(),
-            })),
+            Ok((response, ..)) if !ends_plainly(response.headers()) => {
+                Err(broken(UnclearLength.into(), true, upload.map(Arc::as_ref)))
+            }
+            Ok((response, pumped, patience)) => {
+                let over = Box::new((pumped, patience));
+                Ok(Attempt::Answered(Answer {
+                    response: response.map(|received| Arriving::Http2(received, Some(over))),
+                    upload: upload.cloned(),
+                }))
+            }
             Err(unanswered) => {
                 let may_again = match &unanswered.refused {
                     Some(_) => may_refuse,
@@ -202,36 +211,6 @@ impl<B: RequestBytes> Client<B> {
                 }
             }
         }
-    }
-}
-
-/// Sends a request on a connection of its own.
-pub(super) async fn send_own<B: RequestBytes>(
-    mut lease: Lease<RequestBody<B>>,
-    fresh: bool,
-    parts: Box<Parts>,
-    body: RequestBody<B>,
-    upload: Option<&Arc<Upload>>,
-) -> Result<Attempt<B>, Fault> {
-    let sent = lease
-        .sender
-        .try_send_request(Request::from_parts(*parts, body));
-    match answered(sent, &mut lease.patience, upload.map(Arc::as_ref)).await? {
-        Ok(response) => Ok(Attempt::Answered(Answer {
-            response: response.map(Arriving::Http1),
-            carrier: Carrier::Http1(lease),
-            upload: upload.cloned(),
-        })),
-        Err(mut unsent) => match unsent.take_message() {
-            Some(again) if !fresh => {
-                let (parts, body) = again.into_parts();
-                Ok(Attempt::Again(Box::new(parts), body, None))
-            }
-            message => {
-                let failed = unsent.into_error().into();
-                Err(broken(failed, message.is_none(), upload.map(Arc::as_ref)))
-            }
-        },
     }
 }
 

@@ -131,9 +131,9 @@ pub fn to_upstream(parts: &mut Parts, hop: Hop<'_>, target: &ServerTarget) {
     }
 }
 
-/// Whether an answer says at most once, and plainly, where it ends. hyper takes more
-/// for good, and what it leaves of that would end elsewhere for the client.
-pub fn ends_plainly(headers: &HeaderMap) -> bool {
+/// Whether an answer by HTTP/2 says at most once, and plainly, where it ends. What
+/// is left of more would end elsewhere for a client of HTTP/1.1.
+pub(super) fn ends_plainly(headers: &HeaderMap) -> bool {
     let mut lengths = headers.get_all(header::CONTENT_LENGTH).iter();
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     match (lengths.next(), codings.next()) {
@@ -159,7 +159,6 @@ pub fn to_client(headers: &mut HeaderMap, version: Version) {
 /// `Host` there is `:authority` here.
 pub(super) fn to_http2(parts: &Parts, target: &ServerTarget) -> Request<()> {
     let mut headers = parts.headers.clone();
-    headers.remove(header::TRANSFER_ENCODING);
     let host = headers.remove(header::HOST);
     let authority = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
     let mut uri = parts.uri.clone().into_parts();

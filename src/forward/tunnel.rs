@@ -10,6 +10,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadHalf, WriteHalf, copy, split};
 use tokio::time::timeout;
 
+use super::http1::Wire;
 use super::patience::Patience;
 use crate::bucket::Permit;
 
@@ -20,7 +21,7 @@ const LAST_WORDS: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Tunnel {
     client: OnUpgrade,
-    upstream: OnUpgrade,
+    upstream: Option<Wire>,
     /// How long the upstream may take nothing of what the client says.
     patience: Duration,
     permit: Permit,
@@ -29,7 +30,7 @@ pub struct Tunnel {
 impl Tunnel {
     pub(super) const fn new(
         client: OnUpgrade,
-        upstream: OnUpgrade,
+        upstream: Option<Wire>,
         patience: Duration,
         permit: Permit,
     ) -> Self {
@@ -46,11 +47,11 @@ impl Tunnel {
     pub async fn run(self) {
         let _held = self.permit;
         // A side that is gone before it begins ends it, as one does that breaks later.
-        let Ok((client, upstream)) = tokio::try_join!(self.client, self.upstream) else {
+        let (Ok(client), Some(upstream)) = (self.client.await, self.upstream) else {
             return;
         };
         let upstream = Hurried {
-            inner: TokioIo::new(upstream),
+            inner: upstream,
             patience: Patience::new(self.patience),
         };
         let _ended = join(TokioIo::new(client), upstream).await;

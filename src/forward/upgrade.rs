@@ -1,6 +1,7 @@
 //! How does a client come to speak WebSocket with an upstream?
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, UPGRADE};
 use http::request::Parts;
@@ -8,11 +9,12 @@ use http::uri::PathAndQuery;
 use http::{Response, StatusCode, Uri, Version};
 use hyper::upgrade::OnUpgrade;
 
-use super::answer::{Answer, Arriving};
+use super::answer::Answer;
 use super::body::{RequestBody, Upload};
-use super::client::{Attempt, Client, RequestBytes, send_own};
+use super::client::{Attempt, Client, RequestBytes};
 use super::fault::{Fault, FaultKind};
 use super::headers::to_client;
+use super::http1;
 use super::target::Protocol;
 use super::tunnel::Tunnel;
 use crate::bucket::Permit;
@@ -55,9 +57,9 @@ impl<B: RequestBytes> Client<B> {
         }
         parts.uri = Uri::from(path);
         parts.version = Version::HTTP_11;
-        let mut lease = self.lease(self.dialer.dial_http1().await?).await?;
+        let mut lease = self.lease(self.dialer.dial_http1().await?);
         lease.keep();
-        match send_own(lease, true, parts, body, upload.as_ref()).await? {
+        match http1::send(lease, true, parts, body, upload.as_ref()).await? {
             Attempt::Answered(answer) => Ok(answer),
             // A fresh connection gives nothing back.
             Attempt::Again(..) => Err(Fault::too_slow()),
@@ -73,12 +75,13 @@ impl<B: Send + 'static> Answer<B> {
 
     /// The answer that tells the client so, with both ends.
     pub fn switch(mut self, client: OnUpgrade, permit: Permit) -> Response<Tunnel> {
-        let upstream = hyper::upgrade::on(&mut self.response);
+        let patience = self.response.body_mut().patience();
+        let patience = patience.map_or(Duration::ZERO, |patience| patience.most());
         let version = self.response.version();
-        let patience = self.carrier.patience().most();
-        let mut response = self
-            .response
-            .map(|_: Arriving| Tunnel::new(client, upstream, patience, permit));
+        let mut response = self.response.map(|arriving| {
+            let upstream = arriving.into_wire();
+            Tunnel::new(client, upstream, patience, permit)
+        });
         to_client(response.headers_mut(), version);
         to_websocket(response.headers_mut());
         response

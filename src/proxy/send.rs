@@ -6,7 +6,6 @@ use http::header::{self, HeaderMap};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Response, StatusCode};
-use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::time::Instant;
 use tracing::debug;
@@ -16,16 +15,13 @@ use super::app::{Edition, Route, Upstream};
 use super::outgoing::Content;
 use crate::bucket::Permit;
 use crate::forward::{
-    Client, Fault, FaultKind, Hop, RequestBody, TargetKind, ends_plainly, to_client, to_upstream,
-    to_websocket,
+    Client, Fault, FaultKind, Hop, RequestBody, TargetKind, to_client, to_upstream, to_websocket,
 };
 use crate::key::is_trusted;
 use crate::respond::{Rejection, built_in};
 
 /// The longest that an upstream's `Retry-After` holds a line back.
 const LONGEST_HOLD: Duration = Duration::from_mins(5);
-
-const CHUNKED: HeaderValue = HeaderValue::from_static("chunked");
 
 /// Sends a request whose turn has come, and awaits the head of its answer.
 pub(super) async fn send(
@@ -53,10 +49,6 @@ pub(super) async fn send(
     to_upstream(&mut parts, hop, target);
     account.mark(&mut parts.headers);
     let (body, upload) = RequestBody::new(body, settings.body_timeout, route.max_body_bytes);
-    if upload.is_some() && body.size_hint().exact().is_none() {
-        // Where nothing says how long it is, hyper sends no body with a GET.
-        parts.headers.insert(header::TRANSFER_ENCODING, CHUNKED);
-    }
     let socket = account.socket.take();
     let sent = Instant::now();
     let answer = if socket.is_some() {
@@ -75,7 +67,7 @@ pub(super) async fn send(
         let switched = answer.switch(socket, permit);
         return Ok(switched.map(|tunnel| Content::Tunnel(Box::new(tunnel))));
     }
-    if status.is_informational() || !ends_plainly(answer.headers()) {
+    if status.is_informational() {
         return Err(failed(
             upstream,
             Fault {

@@ -146,6 +146,52 @@ async fn an_answer_may_come_before_the_request_is_whole() {
     weir.shows("weir_in_flight{upstream=\"main\"}", 0.0).await;
 }
 
+#[tokio::test]
+async fn what_is_left_of_a_request_goes_out_beside_its_answer() {
+    const WHOLE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly";
+    let answers: [(&str, fn() -> Answer); 2] = [
+        ("late", || {
+            Answer::chunked("")
+                .chunk("early")
+                .read()
+                .chunk("late")
+                .chunk("")
+        }),
+        ("early", || Answer::nothing().send(WHOLE).read()),
+    ];
+    for (last, answer) in answers {
+        let backend = Backend::answering(move |_| answer());
+        let weir = Weir::start(&route("", &backend)).await;
+        let mut client = weir.client().await;
+        client
+            .send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\nhalf")
+            .await;
+        let mut heard = String::new();
+        while !heard.contains("early") {
+            heard.push_str(&String::from_utf8_lossy(&client.some().await));
+        }
+        assert!(!heard.contains("late") && !backend.only().whole);
+        client.send("half").await;
+        while !heard.contains(last) {
+            heard.push_str(&String::from_utf8_lossy(&client.some().await));
+        }
+        until("the rest at the backend", async || {
+            let seen = backend.only();
+            (seen.whole && seen.body == b"halfhalf")
+                .then_some(())
+                .ok_or(format!("{seen:?}"))
+        })
+        .await;
+        // Where two messages went side by side, no third goes behind them.
+        client.send(Request::get("/").bytes()).await;
+        until("another connection", async || {
+            let accepted = backend.accepted();
+            (accepted == 2).then_some(()).ok_or(accepted.to_string())
+        })
+        .await;
+    }
+}
+
 const EXPECT: &str = "POST /waits HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\
     Expect: 100-continue\r\n\r\n";
 

@@ -150,7 +150,7 @@ const BODIES: &[(&str, &str)] = &[
     ),
     (
         "Content-Length: 003\r\n\r\nabc",
-        "content-length: 003\r\n\r\nabc",
+        "content-length: 3\r\n\r\nabc",
     ),
     (
         "Connection: Content-Length\r\nContent-Length: 3\r\n\r\nabc",
@@ -178,7 +178,7 @@ const BODIES: &[(&str, &str)] = &[
     ),
     (
         "Transfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n0\r\nX-Sum: 1\r\nX-Other: 2\r\n\r\n",
-        "trailer: X-Sum\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx-sum: 1\r\n\r\n",
+        "trailer: X-Sum\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx-sum: 1\r\nx-other: 2\r\n\r\n",
     ),
     (
         "Transfer-Encoding: chunked\r\nTrailer: Content-Length, Host, X-Forwarded-For, Connection, Authorization\r\n\r\n\
