@@ -17,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::task::Context;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::task::AtomicWaker;
 use http::HeaderValue;
@@ -182,10 +182,10 @@ impl Peer {
         }
     }
 
-    /// The answer is whole, or given up: the client may ask again.
-    pub fn answered(&self) {
+    /// The answer is whole by `now`, or given up: the client may ask again.
+    pub fn answered(&self, now: Instant) {
         if !self.is_multiplexed() || self.under_way.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.request.set(self.timeouts.idle);
+            self.request.set_from(now, self.timeouts.idle);
         }
     }
 
@@ -303,8 +303,6 @@ impl Peer {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use tokio::io::AsyncWriteExt as _;
     use tokio::net::TcpListener;
 
@@ -365,7 +363,7 @@ mod tests {
         assert!(peer.is_overdue());
         peer.asked();
         assert!(!peer.is_overdue());
-        peer.answered();
+        peer.answered(Instant::now());
         assert!(!peer.is_overdue());
     }
 }

@@ -20,7 +20,7 @@ use alarm::Alarm;
 
 /// The least time between two rings. Slots closer together than this are handed
 /// out at one ring, which is far cheaper than a ring each.
-const GATHER: Duration = Duration::from_micros(150);
+const GATHER: Duration = Duration::from_micros(200);
 
 /// One timer for many entries. Any thread may set it; it rings in the runtime
 /// that called [`Timer::run`].
@@ -45,6 +45,7 @@ struct Shared<E> {
 struct Entries<E> {
     heap: BinaryHeap<Reverse<Entry<E>>>,
     armed: Option<Moment>,
+    /// When it was to ring last: one that rang late must not put off the next.
     rang: Moment,
 }
 
@@ -100,8 +101,12 @@ impl<E> Timer<E> {
         let mut due = Vec::new();
         let mut entries = self.0.entries.lock();
         let now = self.0.clock.now();
-        entries.rang = now;
-        entries.armed = None;
+        let armed = entries.armed.take().unwrap_or(now);
+        entries.rang = if armed.after(GATHER) > now {
+            armed
+        } else {
+            now
+        };
         while let Some(Reverse(entry)) = entries.heap.peek() {
             if entry.when > now {
                 break;

@@ -35,14 +35,21 @@ pub(crate) fn find_weir() -> Result<Option<PathBuf>> {
 /// Thousands of requests wait on a connection each, here and in what is started, which inherits
 /// this.
 pub(crate) fn allow_many_sockets() -> Result<()> {
-    const NEEDED: u64 = 12_000;
+    const WANTED: u64 = 50_000;
     let now = getrlimit(Resource::Nofile);
-    if now.current.is_some_and(|open| open < NEEDED) {
-        let raised = Rlimit {
-            current: now.maximum,
-            maximum: now.maximum,
+    if now.current.is_some_and(|open| open < WANTED) {
+        let wanted = Rlimit {
+            current: Some(WANTED),
+            maximum: now.maximum.map(|most| most.max(WANTED)),
         };
-        setrlimit(Resource::Nofile, raised).context("raise the limit of open files")?;
+        // Only root may go beyond the maximum.
+        if setrlimit(Resource::Nofile, wanted).is_err() {
+            let most = Rlimit {
+                current: now.maximum,
+                maximum: now.maximum,
+            };
+            setrlimit(Resource::Nofile, most).context("raise the limit of open files")?;
+        }
     }
     Ok(())
 }

@@ -13,6 +13,11 @@ use tokio::net::TcpStream;
 pub(crate) const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: bench.test\r\nUser-Agent: compare/1\r\n\
     Accept: */*\r\nX-Key: none\r\n\r\n";
 
+/// The same under a key of fifteen bytes, as long as an IPv4 address at its longest.
+pub(crate) fn keyed(key: u64) -> String {
+    format!("GET / HTTP/1.1\r\nHost: bench.test\r\nX-Key: key-{key:011}\r\n\r\n")
+}
+
 /// What the backend says to every request.
 pub(crate) const ANSWER: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nok\n";

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use crate::backend::Backend;
 use crate::ground::find_weir;
 use crate::length::Length;
-use crate::proxy::{Limit, Product, Proxy, find_nginx};
+use crate::proxy::{Limit, Product, Proxy, find_haproxy, find_nginx};
 
 /// What all parts of the benchmark share.
 #[derive(Debug)]
@@ -16,7 +16,9 @@ pub(crate) struct Contest {
     pub(crate) backend: Backend,
     pub(crate) length: Length,
     pub(crate) nginx: PathBuf,
-    /// `None`: NGINX runs alone.
+    /// `None`: it takes no part.
+    pub(crate) haproxy: Option<PathBuf>,
+    /// `None`: the others run without it.
     pub(crate) weir: Option<PathBuf>,
 }
 
@@ -24,29 +26,38 @@ impl Contest {
     pub(crate) fn new(length: Length) -> Result<Self> {
         Ok(Self {
             nginx: find_nginx()?,
+            haproxy: find_haproxy(),
             weir: find_weir()?,
             backend: Backend::start()?,
             length,
         })
     }
 
-    /// Those that take part, in the order of their turns.
+    /// Those that have a line which drains at a rate, in the order of their turns.
     pub(crate) fn products(&self) -> Vec<Product> {
         let weir = self.weir.as_ref().map(|_| Product::Weir);
         weir.into_iter().chain([Product::Nginx]).collect()
+    }
+
+    /// All that forward.
+    fn forwarders(&self) -> Vec<Product> {
+        let haproxy = self.haproxy.as_ref().map(|_| Product::HaProxy);
+        self.products().into_iter().chain(haproxy).collect()
     }
 
     pub(crate) async fn start(&self, product: Product, limit: &Limit) -> Result<Proxy> {
         let binary = match product {
             Product::Weir => self.weir.as_deref().context("weir takes no part")?,
             Product::Nginx => &self.nginx,
+            Product::HaProxy => self.haproxy.as_deref().context("haproxy takes no part")?,
         };
         Proxy::start(product, binary, limit, self.backend.address).await
     }
 
+    /// Starts all that forward.
     pub(crate) async fn start_all(&self, limit: &Limit) -> Result<Vec<Proxy>> {
         let mut proxies = Vec::new();
-        for product in self.products() {
+        for product in self.forwarders() {
             proxies.push(self.start(product, limit).await?);
         }
         Ok(proxies)
@@ -88,6 +99,7 @@ impl From<Product> for Between {
 pub(crate) struct Rounds {
     pub(crate) weir: Vec<f64>,
     pub(crate) nginx: Vec<f64>,
+    pub(crate) haproxy: Vec<f64>,
     /// Without a proxy: what the machine and the measuring do by themselves.
     pub(crate) bare: Vec<f64>,
 }
@@ -98,6 +110,7 @@ impl Rounds {
             Between::Nothing => self.bare.push(figure),
             Between::Proxy(Product::Weir) => self.weir.push(figure),
             Between::Proxy(Product::Nginx) => self.nginx.push(figure),
+            Between::Proxy(Product::HaProxy) => self.haproxy.push(figure),
         }
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::wire::{Connection, GET};
+use crate::wire::{Connection, GET, keyed};
 
 const OK: u16 = 200;
 const LONGEST_ANSWER: Duration = Duration::from_secs(10);
@@ -39,10 +39,7 @@ pub(crate) async fn ask_once_per_key(
                 if key >= keys {
                     return anyhow::Ok(());
                 }
-                // Fifteen bytes, as long as an IPv4 address at its longest.
-                let request =
-                    format!("GET / HTTP/1.1\r\nHost: bench.test\r\nX-Key: key-{key:011}\r\n\r\n");
-                let status = connection.ask(request.as_bytes()).await?;
+                let status = connection.ask(keyed(key).as_bytes()).await?;
                 ensure!(status == OK, "key {key} was answered with {status}");
             }
         });

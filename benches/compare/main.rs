@@ -1,8 +1,9 @@
-//! How does weir compare with NGINX under the same limit, on this machine, in one run?
+//! How does weir compare with NGINX and HAProxy under the same limit, on this machine, in one run?
 //!
-//! `cargo bench --bench compare` runs everything (under six minutes);
-//! `cargo bench --bench compare -- cpu spacing --quick` runs parts, for fewer and shorter rounds.
-//! Both proxies, the clients and the backend share the machine, and the proxies take turns, so the
+//! `cargo bench --bench compare` runs everything (under ten minutes) and draws the pictures in
+//! `docs/pictures`; `cargo bench --bench compare -- cpu spacing --quick` runs parts, for fewer and
+//! shorter rounds, and draws into `target/compare`.
+//! The proxies, the clients and the backend share the machine, and the proxies take turns, so the
 //! ratios count, not the figures. Where the machine has other work, `chrt --fifo 1` before the
 //! command, once built, keeps that out of `spacing` and `latency`.
 
@@ -17,10 +18,13 @@ mod closed_loop;
 mod contest;
 #[path = "../common/ground.rs"]
 mod ground;
+mod growth;
+mod idle;
 #[path = "../common/length.rs"]
 mod length;
 mod load;
 mod memory;
+mod picture;
 mod procfs;
 mod proxy;
 mod spacing;
@@ -33,7 +37,9 @@ mod usage;
 #[path = "../common/wire.rs"]
 mod wire;
 
+use std::fs::create_dir_all;
 use std::io::{Write, stderr, stdout};
+use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 use std::time::Instant;
 
@@ -52,15 +58,19 @@ enum Part {
     Spacing,
     Waiting,
     Keys,
+    Growth,
+    Idle,
 }
 
 impl Part {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 7] = [
         Self::Cpu,
         Self::Latency,
         Self::Spacing,
         Self::Waiting,
         Self::Keys,
+        Self::Growth,
+        Self::Idle,
     ];
 
     fn name(self) -> &'static str {
@@ -70,16 +80,20 @@ impl Part {
             Self::Spacing => "spacing",
             Self::Waiting => "waiting",
             Self::Keys => "keys",
+            Self::Growth => "growth",
+            Self::Idle => "idle",
         }
     }
 
-    async fn run(self, contest: &Contest) -> Result<Vec<Row>> {
+    async fn run(self, contest: &Contest, pictures: &Path) -> Result<Vec<Row>> {
         match self {
             Self::Cpu => speed::cpu(contest).await,
             Self::Latency => speed::latency(contest).await,
-            Self::Spacing => spacing::spacing(contest).await,
+            Self::Spacing => spacing::spacing(contest, pictures).await,
             Self::Waiting => memory::waiting(contest).await,
             Self::Keys => memory::keys(contest).await,
+            Self::Growth => growth::growth(contest).await,
+            Self::Idle => idle::idle(contest).await,
         }
     }
 }
@@ -118,6 +132,16 @@ impl Order {
         }
         Ok(order)
     }
+
+    /// Where pictures go: what is kept shows a full run of all.
+    fn pictures(&self) -> PathBuf {
+        let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+        if self.length == Length::Full && self.parts == Part::ALL {
+            project.join("docs/pictures")
+        } else {
+            project.join("target/compare")
+        }
+    }
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -136,23 +160,31 @@ async fn main() -> Result<()> {
     let mut out = stdout();
     write_title(&mut out, &contest)?;
     write_head(&mut out)?;
-    let mut failed = Vec::new();
+    let pictures = order.pictures();
+    create_dir_all(&pictures).with_context(|| format!("make {}", pictures.display()))?;
+    let (mut failed, mut all) = (Vec::new(), Vec::new());
     for part in order.parts {
-        match part.run(&contest).await {
-            Ok(rows) => write_rows(&mut out, &rows)?,
+        match part.run(&contest, &pictures).await {
+            Ok(rows) => {
+                write_rows(&mut out, &rows)?;
+                all.extend(rows);
+            }
             Err(error) => {
                 writeln!(out, "{}: failed: {error:#}\n", part.name())?;
                 failed.push(part.name());
             }
         }
     }
+    picture::ratios(&all, &pictures.join("beside-nginx.svg"))?;
     writeln!(
         out,
         "Medians of {} rounds, and the rounds' least..most; memory per key: one round.\n\
-         ratio: the median of each round's weir/nginx. bare: the same without a proxy (spacing: a\n\
-         fine timer in its place); NOISY: a goal missed where that alone would have missed it.\n\
+         ratio: the median of each round's weir/nginx, and weir/haproxy. bare: the same without a\n\
+         proxy (spacing: a fine timer in its place), or without what grows; NOISY: a goal missed\n\
+         where that alone would have missed it. Pictures are in {}.\n\
          Took {:.0} s, in which other processes had {:.1} % of the machine.",
         how_many_rounds(order.length),
+        pictures.display(),
         begun.elapsed().as_secs_f64(),
         Usage::now()?.others_since(usage)
     )?;
@@ -168,9 +200,13 @@ fn write_title(out: &mut impl Write, contest: &Contest) -> Result<()> {
         Some(binary) => binary.display().to_string(),
         None => "none (WEIR_BIN names one)".to_owned(),
     };
+    let haproxy = match &contest.haproxy {
+        Some(binary) => binary.display().to_string(),
+        None => "none (`apt-get install haproxy`, or HAPROXY_BIN names one)".to_owned(),
+    };
     writeln!(
         out,
-        "weir: {weir}\nnginx: {}\ncores: {cores}\n",
+        "weir: {weir}\nnginx: {}\nhaproxy: {haproxy}\ncores: {cores}\n",
         contest.nginx.display()
     )?;
     Ok(())

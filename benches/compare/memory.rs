@@ -21,6 +21,7 @@ pub(crate) async fn waiting(contest: &Contest) -> Result<Vec<Row>> {
         rate: "1r/m",
         burst: 10_000,
         nodelay: false,
+        threads: 2,
     };
     let mut figures = Rounds::default();
     for _ in contest.rounds("waiting") {
@@ -60,10 +61,11 @@ pub(crate) async fn keys(contest: &Contest) -> Result<Vec<Row>> {
             // The slowest that each can be told, so that nothing is forgotten meanwhile.
             rate: match product {
                 Product::Weir => "1r/d",
-                Product::Nginx => "1r/m",
+                Product::Nginx | Product::HaProxy => "1r/m",
             },
             burst: 0,
             nodelay: false,
+            threads: 2,
         };
         let proxy = contest.start(product, &limit).await?;
         let before = settled(&proxy.tree).await?;

@@ -39,6 +39,24 @@ impl Tree {
         Ok(Duration::from_secs(ticks) / u32::try_from(second).context("clock ticks")?)
     }
 
+    /// How often any of their threads went to sleep by itself.
+    pub(crate) fn wake_ups(&self) -> Result<u64> {
+        let mut switches = 0;
+        for pid in &self.0 {
+            let tasks = format!("/proc/{pid}/task");
+            for task in fs::read_dir(&tasks).with_context(|| format!("read {tasks}"))? {
+                let path = task.context("read a thread's name")?.path().join("status");
+                let text = fs::read_to_string(&path).context("read a thread's status")?;
+                let count = text.lines().find_map(|line| {
+                    let count = line.strip_prefix("voluntary_ctxt_switches:")?;
+                    count.trim().parse::<u64>().ok()
+                });
+                switches += count.context("no count of switches")?;
+            }
+        }
+        Ok(switches)
+    }
+
     /// Resident bytes that hold no file; what several of the processes share counts once.
     pub(crate) fn memory(&self) -> Result<u64> {
         let mut kib = 0;

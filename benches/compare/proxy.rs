@@ -24,9 +24,11 @@ const LONGEST_START: Duration = Duration::from_secs(10);
 pub(crate) enum Product {
     Weir,
     Nginx,
+    /// Where nobody waits: it has no line that drains at a rate.
+    HaProxy,
 }
 
-/// The limit that both proxies are given.
+/// The limit that the proxies are given.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
     pub(crate) key: Key,
@@ -34,6 +36,8 @@ pub(crate) struct Limit {
     pub(crate) rate: &'static str,
     pub(crate) burst: u32,
     pub(crate) nodelay: bool,
+    /// Threads or workers.
+    pub(crate) threads: u32,
 }
 
 /// What requests are counted under.
@@ -68,6 +72,7 @@ impl Proxy {
         let config = match product {
             Product::Weir => weir_config(limit, address, free_address()?, backend),
             Product::Nginx => nginx_config(limit, address, backend, folder.path())?,
+            Product::HaProxy => haproxy_config(limit, address, backend),
         };
         let path = folder.path().join("config");
         fs::write(&path, config).context("write the proxy's config")?;
@@ -79,6 +84,7 @@ impl Proxy {
                 command.args([OsStr::new("serve"), OsStr::new("-c"), path.as_os_str()])
             }
             Product::Nginx => command.arg("-p").arg(folder.path()).arg("-c").arg(&path),
+            Product::HaProxy => command.arg("-db").arg("-f").arg(&path),
         };
         let child = command
             .stdin(Stdio::null())
@@ -123,11 +129,11 @@ impl Proxy {
 }
 
 impl Drop for Proxy {
-    /// NGINX's master ends its workers when asked to; killed, it would leave them behind. weir is
-    /// one process, which would wait for those in line when asked.
+    /// NGINX's master ends its workers when asked to; killed, it would leave them behind. The
+    /// others are one process each; weir would wait for those in line when asked.
     fn drop(&mut self) {
         let asked = match self.product {
-            Product::Weir => self.child.kill(),
+            Product::Weir | Product::HaProxy => self.child.kill(),
             Product::Nginx => kill_process(Pid::from_child(&self.child), Signal::TERM)
                 .map_err(std::io::Error::from),
         };
@@ -137,11 +143,15 @@ impl Drop for Proxy {
     }
 }
 
+/// Where requests to weir wait in a line that hardly moves.
+pub(crate) const SLOW: &str = "/slow";
+
 fn weir_config(limit: &Limit, at: SocketAddr, admin: SocketAddr, backend: SocketAddr) -> String {
     let Limit {
         rate,
         burst,
         nodelay,
+        threads,
         ..
     } = limit;
     let key = match limit.key {
@@ -152,8 +162,9 @@ fn weir_config(limit: &Limit, at: SocketAddr, admin: SocketAddr, backend: Socket
         r#"[server]
 listen = "{at}"
 admin = "{admin}"
-threads = 2
-max_connections = 20000
+threads = {threads}
+max_connections = 40000
+max_waiting = 40000
 max_keys = 2000000
 
 [log]
@@ -168,10 +179,20 @@ rate = "{rate}"
 burst = {burst}
 nodelay = {nodelay}
 
+[limits.slow]
+key = "all"
+rate = "1r/m"
+burst = 40000
+
 [[routes]]
 path = "/"
 upstream = "backend"
 limits = ["bench"]
+
+[[routes]]
+path = "{SLOW}"
+upstream = "backend"
+limits = ["slow"]
 "#
     )
 }
@@ -182,7 +203,12 @@ fn nginx_config(
     backend: SocketAddr,
     folder: &Path,
 ) -> Result<String> {
-    let Limit { rate, burst, .. } = limit;
+    let Limit {
+        rate,
+        burst,
+        threads,
+        ..
+    } = limit;
     let key = match limit.key {
         Key::Address => "$binary_remote_addr",
         Key::Header => "$http_x_key",
@@ -203,7 +229,7 @@ fn nginx_config(
     Ok(format!(
         "daemon off;
 master_process on;
-worker_processes 2;
+worker_processes {threads};
 worker_rlimit_nofile 20000;
 pid {pid};
 error_log stderr crit;
@@ -236,17 +262,55 @@ http {{
     ))
 }
 
+/// A limit that counts requests in the last second: what comes nearest.
+fn haproxy_config(limit: &Limit, at: SocketAddr, backend: SocketAddr) -> String {
+    let Limit { burst, threads, .. } = limit;
+    let key = match limit.key {
+        Key::Address => "src",
+        Key::Header => "req.hdr(x-key)",
+    };
+    format!(
+        "global
+    nbthread {threads}
+    maxconn 4000
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 1h
+    timeout server 1m
+    timeout http-keep-alive 1h
+    http-reuse always
+frontend bench
+    bind {at} shards by-thread
+    stick-table type string len 40 size 2m expire 1h store http_req_rate(1s)
+    http-request track-sc0 {key}
+    http-request deny deny_status 429 if {{ sc_http_req_rate(0) gt {burst} }}
+    default_backend backend
+backend backend
+    server one {backend}
+"
+    )
+}
+
 /// The NGINX to compare with: `NGINX_BIN`, or the first on the path and where Debian puts it.
 pub(crate) fn find_nginx() -> Result<PathBuf> {
-    if let Some(named) = std::env::var_os("NGINX_BIN") {
-        return Ok(named.into());
+    find("nginx", "NGINX_BIN").context(
+        "no nginx found: install one (`apt-get install nginx-light`) or name it in NGINX_BIN",
+    )
+}
+
+/// The same for HAProxy, without which the others are compared.
+pub(crate) fn find_haproxy() -> Option<PathBuf> {
+    find("haproxy", "HAPROXY_BIN")
+}
+
+fn find(name: &str, variable: &str) -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os(variable) {
+        return Some(named.into());
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/usr/local/sbin")])
-        .map(|folder| folder.join("nginx"))
+        .map(|folder| folder.join(name))
         .find(|binary| binary.is_file())
-        .context(
-            "no nginx found: install one (`apt-get install nginx-light`) or name it in NGINX_BIN",
-        )
 }

@@ -11,6 +11,8 @@ pub(crate) struct Row {
     figure: String,
     rounds: Rounds,
     goal: Goal,
+    /// Whether less is better: the others aren't drawn.
+    is_cost: bool,
 }
 
 /// What weir is meant to reach.
@@ -21,6 +23,8 @@ pub(crate) enum Goal {
     Ratio(f64),
     /// At most this, whatever NGINX's is.
     AtMost(f64),
+    /// At most so many times what it was without.
+    OfBare(f64),
 }
 
 impl Row {
@@ -29,26 +33,57 @@ impl Row {
             figure: figure.into(),
             rounds,
             goal,
+            is_cost: true,
         }
+    }
+
+    /// One of which more is better.
+    pub(crate) fn gain(figure: impl Into<String>, rounds: Rounds) -> Self {
+        Self {
+            is_cost: false,
+            ..Self::new(figure, rounds, Goal::None)
+        }
+    }
+
+    pub(crate) const fn is_cost(&self) -> bool {
+        self.is_cost
+    }
+}
+
+impl Row {
+    pub(crate) fn figure(&self) -> &str {
+        &self.figure
+    }
+
+    /// Each round's weir/nginx.
+    pub(crate) fn to_nginx(&self) -> Vec<f64> {
+        self.to(&self.rounds.nginx)
+    }
+
+    /// Of one round's two, which met the same weather, rather than of the medians.
+    fn to(&self, others: &[f64]) -> Vec<f64> {
+        let pairs = self.rounds.weir.iter().zip(others);
+        // What a proxy adds may seem to be less than nothing, and then has no ratio.
+        let pairs = pairs.filter(|(weir, other)| **weir > 0.0 && **other > 0.0);
+        pairs.map(|(weir, other)| weir / other).collect()
     }
 }
 
 pub(crate) fn write_head(out: &mut impl Write) -> Result<()> {
-    write_line(
-        out,
-        [
-            "figure",
-            "weir",
-            "nginx",
-            "ratio",
-            "bare",
-            "goal",
-            "weir, rounds",
-        ]
-        .map(str::to_owned),
+    let head = [
+        "figure",
+        "weir",
+        "nginx",
+        "ratio",
+        "haproxy",
+        "ratio",
+        "bare",
+        "goal",
+        "weir, rounds",
         "nginx, rounds",
-    )?;
-    writeln!(out, "{}", "-".repeat(119))
+    ];
+    write_line(out, head.map(str::to_owned))?;
+    writeln!(out, "{}", "-".repeat(134))
 }
 
 pub(crate) fn write_rows(out: &mut impl Write, rows: &[Row]) -> Result<()> {
@@ -60,14 +95,11 @@ pub(crate) fn write_rows(out: &mut impl Write, rows: &[Row]) -> Result<()> {
 }
 
 fn write_row(out: &mut impl Write, row: &Row) -> Result<()> {
-    let weir = Sorted::new(row.rounds.weir.iter().copied());
-    let nginx = Sorted::new(row.rounds.nginx.iter().copied());
-    let pairs = row.rounds.weir.iter().zip(&row.rounds.nginx);
-    // Of one round's two, which met the same weather, rather than of the medians. What a proxy
-    // adds may seem to be less than nothing, and then has no ratio.
-    let pairs = pairs.filter(|(weir, nginx)| **weir > 0.0 && **nginx > 0.0);
-    let ratio = Sorted::new(pairs.map(|(weir, nginx)| weir / nginx)).median();
-    let bare = Sorted::new(row.rounds.bare.iter().copied()).median();
+    let sorted = |rounds: &[f64]| Sorted::new(rounds.iter().copied());
+    let (weir, nginx) = (sorted(&row.rounds.weir), sorted(&row.rounds.nginx));
+    let bare = sorted(&row.rounds.bare).median();
+    let ratio = Sorted::new(row.to_nginx()).median();
+    let to_haproxy = Sorted::new(row.to(&row.rounds.haproxy)).median();
     let goal = match row.goal {
         Goal::None => String::new(),
         Goal::Ratio(most) => {
@@ -77,6 +109,10 @@ fn write_row(out: &mut impl Write, row: &Row) -> Result<()> {
         Goal::AtMost(most) => {
             format!("<= {most}{}", verdict(weir.median(), most, bare > most))
         }
+        Goal::OfBare(most) => {
+            let grown = Sorted::new(row.to(&row.rounds.bare)).median();
+            format!("x{} <= {most}{}", shown(grown), verdict(grown, most, false))
+        }
     };
     write_line(
         out,
@@ -85,19 +121,33 @@ fn write_row(out: &mut impl Write, row: &Row) -> Result<()> {
             shown(weir.median()),
             shown(nginx.median()),
             shown(ratio),
+            shown(sorted(&row.rounds.haproxy).median()),
+            shown(to_haproxy),
             shown(bare),
             goal,
             spread(&weir),
+            spread(&nginx),
         ],
-        &spread(&nginx),
     )
 }
 
-fn write_line(out: &mut impl Write, first: [String; 7], last: &str) -> Result<()> {
-    let [figure, weir, nginx, ratio, bare, goal, spread] = first;
+fn write_line(out: &mut impl Write, cells: [String; 10]) -> Result<()> {
+    let [
+        figure,
+        weir,
+        nginx,
+        ratio,
+        haproxy,
+        to_haproxy,
+        bare,
+        goal,
+        spread,
+        last,
+    ] = cells;
     writeln!(
         out,
-        "{figure:<35} {weir:>7} {nginx:>7} {ratio:>6} {bare:>6}  {goal:<20} {spread:<14} {last}"
+        "{figure:<38} {weir:>7} {nginx:>7} {ratio:>6} {haproxy:>7} {to_haproxy:>6} {bare:>6}  \
+         {goal:<21} {spread:<14} {last}"
     )
 }
 

@@ -262,11 +262,10 @@ impl Limiter {
         key: KeyId,
         act: impl FnOnce(&mut Bucket<Waiter>, Moment) -> R,
     ) -> Result<R, TableFull> {
-        let policy = self.policy.load();
+        let pace = |key| self.policy.load().rule_of(key).pace();
         let time = || self.clock.now();
-        let fresh = || Bucket::new(&policy.rule_of(key).pace(), time());
-        let is_idle =
-            |key, bucket: &Bucket<Waiter>, now| bucket.is_idle(&policy.rule_of(key).pace(), now);
+        let fresh = || Bucket::new(&pace(key), time());
+        let is_idle = |key, bucket: &Bucket<Waiter>, now| bucket.is_idle(&pace(key), now);
         // Inside the lock the time is read anew: arrivals are stamped in their order.
         self.table.with(key, time, fresh, is_idle, |bucket| {
             let now = self.touch(key, bucket);

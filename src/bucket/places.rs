@@ -162,10 +162,11 @@ impl<'a> Places<'a> {
 
     /// A limit asked on arrival has answered.
     fn entered(&mut self, index: usize, entry: Entry) {
-        let in_line = self.claims.get(index).is_some_and(is_line);
         match entry {
             Entry::Passed | Entry::Asked(_) => (),
-            Entry::Turn(turn) if in_line => self.stage = Stage::Hand(turn),
+            Entry::Turn(turn) if self.claims.get(index).is_some_and(is_line) => {
+                self.stage = Stage::Hand(turn);
+            }
             Entry::Turn(turn) => self.spent.push(turn),
             Entry::Place(place) => self.stage = Stage::Line(index, place),
             Entry::Blocked(place) => {

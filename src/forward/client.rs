@@ -17,7 +17,7 @@ use super::body::{BoxError, RequestBody, Upload};
 use super::connect::Stream;
 use super::dial::{Dialer, Dialled};
 use super::fault::{Fault, FaultKind};
-use super::headers::{ends_plainly, to_http2};
+use super::headers::{clean_answer, ends_plainly, to_http2};
 use super::http1::{self, Wire};
 use super::http2::{self, Link, Share};
 use super::patience::Patience;
@@ -193,7 +193,8 @@ impl<B: RequestBytes> Client<B> {
             Ok((response, ..)) if !ends_plainly(response.headers()) => {
                 Err(broken(UnclearLength.into(), true, upload.map(Arc::as_ref)))
             }
-            Ok((response, pumped, patience)) => {
+            Ok((mut response, pumped, patience)) => {
+                clean_answer(response.headers_mut());
                 let over = Box::new((pumped, patience));
                 Ok(Attempt::Answered(Answer {
                     response: response.map(|received| Arriving::Http2(received, Some(over))),

@@ -22,7 +22,7 @@ const MOST_ADDED: usize = 5;
 
 /// Headers that concern one connection only (RFC 9110, 7.6.1), whether or not
 /// `Connection` names them.
-fn is_hop_by_hop(name: &HeaderName) -> bool {
+pub(super) fn is_hop_by_hop(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
         "connection"
@@ -74,12 +74,15 @@ pub struct Hop<'a> {
 }
 
 /// How weir names itself in `Via`, with the version of HTTP that it was sent.
-fn via(version: Version) -> HeaderValue {
-    HeaderValue::from_static(match version {
-        Version::HTTP_10 => "1.0 weir",
-        Version::HTTP_2 => "2.0 weir",
-        _ => "1.1 weir",
-    })
+const fn via(version: Version) -> HeaderValue {
+    const VIA_1_0: HeaderValue = HeaderValue::from_static("1.0 weir");
+    const VIA_1_1: HeaderValue = HeaderValue::from_static("1.1 weir");
+    const VIA_2_0: HeaderValue = HeaderValue::from_static("2.0 weir");
+    match version {
+        Version::HTTP_10 => VIA_1_0,
+        Version::HTTP_2 => VIA_2_0,
+        _ => VIA_1_1,
+    }
 }
 
 /// Makes a client's headers the ones that the upstream gets.
@@ -148,10 +151,14 @@ pub(super) fn ends_plainly(headers: &HeaderMap) -> bool {
     }
 }
 
-/// Makes an upstream's headers, of this version of HTTP, the ones that the client
-/// gets.
-pub fn to_client(headers: &mut HeaderMap, version: Version) {
+/// Drops what an upstream says to weir alone.
+pub(super) fn clean_answer(headers: &mut HeaderMap) {
     drop_some(headers, is_hop_by_hop);
+}
+
+/// Makes an upstream's headers, of this version of HTTP, the ones that the client
+/// gets. What is not for the client was left out when they were read.
+pub fn to_client(headers: &mut HeaderMap, version: Version) {
     headers.append(header::VIA, via(version));
 }
 
@@ -215,22 +222,27 @@ fn drop_some(headers: &mut HeaderMap, is_dropped: impl Fn(&HeaderName) -> bool) 
         .cloned()
         .collect();
     if dropped.contains(&header::CONNECTION) {
-        let named = headers
-            .get_all(header::CONNECTION)
-            .iter()
-            .flat_map(|line| line.as_bytes().split(|byte| *byte == b','))
-            .map(<[u8]>::trim_ascii)
-            // What most of them say, and dropped in any case.
-            .filter(|name| !name.eq_ignore_ascii_case(b"keep-alive"))
-            .filter_map(|name| HeaderName::from_bytes(name).ok())
-            // These say how long the message is, where it goes and who asks:
-            // a client must not make them vanish.
-            .filter(|name| !KEPT.contains(name));
-        dropped.extend(named);
+        let lines = headers.get_all(header::CONNECTION).iter();
+        dropped.extend(lines.flat_map(named));
     }
     for name in dropped {
         headers.remove(name);
     }
+}
+
+/// The headers that a line of `Connection` makes hop-by-hop ones.
+pub(super) fn named(line: &HeaderValue) -> impl Iterator<Item = HeaderName> {
+    line.as_bytes()
+        .split(|byte| *byte == b',')
+        .map(<[u8]>::trim_ascii)
+        // What most of them say: no headers, or dropped in any case.
+        .filter(|name| {
+            !name.eq_ignore_ascii_case(b"keep-alive") && !name.eq_ignore_ascii_case(b"close")
+        })
+        .filter_map(|name| HeaderName::from_bytes(name).ok())
+        // These say how long the message is, where it goes and who asks: a client
+        // must not make them vanish.
+        .filter(|name| !KEPT.contains(name))
 }
 
 /// End-to-end headers that `Connection` can't take away.

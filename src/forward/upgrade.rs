@@ -13,7 +13,7 @@ use super::answer::Answer;
 use super::body::{RequestBody, Upload};
 use super::client::{Attempt, Client, RequestBytes};
 use super::fault::{Fault, FaultKind};
-use super::headers::to_client;
+use super::headers::{clean_answer, to_client};
 use super::http1;
 use super::target::Protocol;
 use super::tunnel::Tunnel;
@@ -82,6 +82,7 @@ impl<B: Send + 'static> Answer<B> {
             let upstream = arriving.into_wire();
             Tunnel::new(client, upstream, patience, permit)
         });
+        clean_answer(response.headers_mut());
         to_client(response.headers_mut(), version);
         to_websocket(response.headers_mut());
         response

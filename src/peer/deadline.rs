@@ -14,8 +14,13 @@ pub struct Deadline(AtomicU64);
 impl Deadline {
     /// To be over after `span`.
     pub fn set(&self, span: Duration) {
-        self.0
-            .store(millis(START.elapsed() + span).max(1), Ordering::Relaxed);
+        self.set_from(Instant::now(), span);
+    }
+
+    /// The same from an instant that was looked at before.
+    pub fn set_from(&self, now: Instant, span: Duration) {
+        let since = now.saturating_duration_since(*START);
+        self.0.store(millis(since + span).max(1), Ordering::Relaxed);
     }
 
     pub(super) fn set_if_none(&self, span: Duration) {

@@ -155,7 +155,8 @@ impl Account {
 
 impl Drop for Account {
     fn drop(&mut self) {
-        let took = self.started.elapsed();
+        let now = Instant::now();
+        let took = now.saturating_duration_since(self.started);
         let metrics = self.metrics();
         metrics.ended(self.outcome);
         if self.outcome != Outcome::Left {
@@ -164,7 +165,7 @@ impl Drop for Account {
         if self.edition.app.settings.access_log {
             self.log(took);
         }
-        self.peer.answered();
+        self.peer.answered(now);
     }
 }
 

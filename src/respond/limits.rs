@@ -42,10 +42,13 @@ impl LimitFields {
     /// The fields of all limits that a request falls under, dry runs apart.
     pub fn of(claims: &[Claim], max_wait: Option<Duration>) -> Self {
         let mut fields = Self::default();
-        for claim in claims.iter().filter(|claim| !claim.limiter.is_dry_run()) {
+        for claim in claims {
             let policy = claim.limiter.policy();
-            let remaining = claim.limiter.remaining(claim.key, claim.cost, max_wait);
-            fields.add(&policy.name, policy.rule_of(claim.key), remaining);
+            if !policy.dry_run {
+                let (limiter, key) = (&claim.limiter, claim.key);
+                let left = limiter.remaining_by(&policy, key, claim.cost, max_wait);
+                fields.add(&policy.name, policy.rule_of(key), left);
+            }
         }
         fields
     }

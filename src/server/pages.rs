@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -26,7 +27,7 @@ struct Asking(Arc<Peer>);
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        self.0.answered();
+        self.0.answered(Instant::now());
     }
 }
 

@@ -149,18 +149,14 @@ async fn an_answer_may_come_before_the_request_is_whole() {
 #[tokio::test]
 async fn what_is_left_of_a_request_goes_out_beside_its_answer() {
     const WHOLE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nearly";
-    let answers: [(&str, fn() -> Answer); 2] = [
-        ("late", || {
-            Answer::chunked("")
-                .chunk("early")
-                .read()
-                .chunk("late")
-                .chunk("")
-        }),
-        ("early", || Answer::nothing().send(WHOLE).read()),
-    ];
-    for (last, answer) in answers {
-        let backend = Backend::answering(move |_| answer());
+    for last in ["late", "early"] {
+        let backend = Backend::answering(move |_| {
+            if last == "early" {
+                return Answer::nothing().send(WHOLE).read();
+            }
+            let early = Answer::chunked("").chunk("early");
+            early.read().chunk("late").chunk("")
+        });
         let weir = Weir::start(&route("", &backend)).await;
         let mut client = weir.client().await;
         client

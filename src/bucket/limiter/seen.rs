@@ -12,7 +12,17 @@ use crate::units::{Moment, Remaining};
 impl Limiter {
     /// What would be admitted now under a key, and when a request of this `cost` would.
     pub fn remaining(&self, key: KeyId, cost: u32, max_wait: Option<Duration>) -> Remaining {
-        let policy = self.policy.load();
+        self.remaining_by(&self.policy.load(), key, cost, max_wait)
+    }
+
+    /// The same by a policy that was looked up before.
+    pub fn remaining_by(
+        &self,
+        policy: &Policy,
+        key: KeyId,
+        cost: u32,
+        max_wait: Option<Duration>,
+    ) -> Remaining {
         let max_wait = tightest(policy.max_wait, max_wait);
         if !policy.rule_of(key).has_line()
             && let Some(left) = self.pauses.left_by(key, self.clock)
@@ -24,9 +34,9 @@ impl Limiter {
             };
         }
         if let Rule::Window(window) = policy.rule_of(key) {
-            return self.remaining_in(&policy, window, key, cost);
+            return self.remaining_in(policy, window, key, cost);
         }
-        let pace = self.pace(&policy, key);
+        let pace = self.pace(policy, key);
         let known = self.with_known(key, |bucket, now| {
             bucket.remaining(&pace, cost, now, max_wait)
         });

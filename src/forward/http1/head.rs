@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use super::chunked::Chunks;
 use super::length::Length;
 use super::nonsense::Nonsense;
+use crate::forward::headers::{is_hop_by_hop, named};
 
 /// The most lines of a head, as of a client's.
 const MOST_HEADERS: usize = 100;
@@ -90,7 +91,8 @@ pub(super) fn write(parts: &Parts, framing: Framing, out: &mut BytesMut) {
     out.put_slice(b"\r\n");
 }
 
-/// Takes an answer's head out of the buffer, once all of it has come.
+/// Takes an answer's head out of the buffer, once all of it has come, without the
+/// headers that are for this connection alone.
 ///
 /// Nothing is read in more than one way: an answer that says its length twice, or
 /// by a coding other than `chunked` alone, is refused.
@@ -134,11 +136,20 @@ pub(super) fn read(
     let bytes = buffer.split_to(size).freeze();
     let mut headers = HeaderMap::with_capacity(names.len() + ADDED);
     let mut said = Said::default();
+    // What follows on it is not for HTTP to tell.
+    let is_switching = status == StatusCode::SWITCHING_PROTOCOLS;
     for (name, place) in names {
         let value = HeaderValue::from_maybe_shared(bytes.slice(place))
             .map_err(|_invalid| httparse::Error::HeaderValue)?;
         said.hear(&name, &value);
-        headers.append(name, value);
+        if is_switching || !is_hop_by_hop(&name) {
+            headers.append(name, value);
+        }
+    }
+    if !is_switching {
+        for name in &said.named {
+            headers.remove(name);
+        }
     }
     let mut response = Response::new(());
     *response.status_mut() = status;
@@ -175,6 +186,8 @@ struct Said {
     odd: bool,
     /// Whether the connection stays open, where that is said.
     stays: Option<bool>,
+    /// Headers that are for this connection alone.
+    named: SmallVec<[HeaderName; 2]>,
 }
 
 impl Said {
@@ -189,6 +202,7 @@ impl Said {
             self.odd |= self.chunked || !value.as_bytes().eq_ignore_ascii_case(b"chunked");
             self.chunked = true;
         } else if *name == header::CONNECTION {
+            self.named.extend(named(value));
             for word in value.as_bytes().split(|byte| *byte == b',') {
                 let word = word.trim_ascii();
                 if word.eq_ignore_ascii_case(b"close") {

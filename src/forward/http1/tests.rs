@@ -21,6 +21,7 @@ use super::sending::Sending;
 use super::{Wire, head};
 use crate::forward::body::{BoxError, RequestBody};
 use crate::forward::client::Attempt;
+use crate::forward::headers::clean_answer;
 use crate::forward::patience::Patience;
 use crate::forward::pool::Pool;
 
@@ -102,7 +103,8 @@ async fn by_hyper(stream: DuplexStream, method: &Method) -> Result<Read, BoxErro
     let request = Request::builder()
         .method(method)
         .body(Empty::<Bytes>::new())?;
-    let (parts, body) = sender.send_request(request).await?.into_parts();
+    let (mut parts, body) = sender.send_request(request).await?.into_parts();
+    clean_answer(&mut parts.headers);
     let body = body.collect().await?;
     let trailers = body.trailers().cloned();
     Ok(Read {
@@ -123,7 +125,8 @@ fn answers() -> impl Strategy<Value = String> {
     let line = prop_oneof![
         "[a-zA-Z-]{1,9}: [ -~]{0,9}",
         "X[ :]{0,2}\\PC{0,5}",
-        Just("Connection: close".to_owned())
+        Just("Connection: close, X".to_owned()),
+        Just("Keep-Alive: 1".to_owned())
     ];
     let lines = prop::collection::vec(line, 0..4);
     let chunk = prop_oneof![

@@ -112,8 +112,14 @@ impl Outlet {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         while !self.is_empty() {
-            let slices = [&self.before[..], &self.data[..], self.behind].map(IoSlice::new);
-            let taken = ready!(Pin::new(&mut *to).poll_write_vectored(cx, &slices))?;
+            let to = Pin::new(&mut *to);
+            let taken = if self.data.is_empty() && self.behind.is_empty() {
+                to.poll_write(cx, &self.before)
+            } else {
+                let slices = [&self.before[..], &self.data[..], self.behind].map(IoSlice::new);
+                to.poll_write_vectored(cx, &slices)
+            };
+            let taken = ready!(taken)?;
             if taken == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
