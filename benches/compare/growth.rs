@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use rustix::process::{Resource, getrlimit};
 use tokio::time::sleep;
 
 use crate::contest::{Between, Contest, Rounds};
@@ -53,6 +54,9 @@ async fn many_keys(contest: &Contest) -> Result<Row> {
 
 async fn many_waiting(contest: &Contest) -> Result<Row> {
     let waiting = contest.length.pick(20_000_usize, 5_000);
+    // Each takes a descriptor here and one in weir, which has some for other things.
+    let open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let waiting = waiting.min(usize::try_from(open)?.saturating_sub(1000));
     let window = window(contest);
     let none = contest.start(Product::Weir, &NEVER_REACHED).await?;
     let many = contest.start(Product::Weir, &NEVER_REACHED).await?;

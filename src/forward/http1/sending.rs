@@ -21,7 +21,10 @@ pub(super) struct Sending<B> {
     pub(super) body: RequestBody<B>,
     outlet: Outlet,
     framing: Framing,
+    /// Whether all of it has gone into the outlet.
     is_over: bool,
+    /// Whether all of it has gone out, through whatever keeps bytes back, as TLS does.
+    is_done: bool,
 }
 
 /// Why a request was not written to its end.
@@ -53,6 +56,7 @@ impl<B: RequestBytes> Sending<B> {
             outlet,
             framing,
             is_over: framing == Framing::Nothing,
+            is_done: false,
         }
     }
 
@@ -62,8 +66,8 @@ impl<B: RequestBytes> Sending<B> {
     }
 
     /// Whether all of it was written.
-    pub(super) fn is_done(&self) -> bool {
-        self.is_over && self.outlet.is_empty()
+    pub(super) const fn is_done(&self) -> bool {
+        self.is_done
     }
 
     /// Writes on, as the body comes in and the upstream takes it.
@@ -86,6 +90,7 @@ impl<B: RequestBytes> Sending<B> {
             }
             ready!(self.outlet.poll_flush(to, cx))?;
             if self.is_over {
+                self.is_done = true;
                 return Poll::Ready(Ok(()));
             }
         }

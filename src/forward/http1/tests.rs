@@ -12,7 +12,7 @@ use hyper::service::service_fn;
 use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
 use proptest::prelude::*;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufStream, DuplexStream, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
@@ -217,8 +217,14 @@ proptest! {
             let body = StreamBody::new(futures_util::stream::iter(frames));
             let (body, _) = RequestBody::new(Sized { body, length: known.then_some(whole.len()) }, MINUTE, u64::MAX);
             let mut sending = Sending::new(&parts, body);
-            let mut wire = Wire::new(ours);
-            poll_fn(|cx| sending.poll(&mut wire, cx)).await.expect("sent");
+            // What keeps bytes back until it is flushed, as TLS does.
+            let mut wire = Wire::new(BufStream::new(ours));
+            let sent = poll_fn(|cx| {
+                let polled = sending.poll(&mut wire, cx);
+                assert_eq!(sending.is_done(), polled.is_ready());
+                polled
+            });
+            sent.await.expect("sent");
             let (parts, body, seen) = told.recv().await.expect("a request");
             (parts.uri, body, seen)
         });
