@@ -80,15 +80,57 @@ async fn idle(arena: &Arena) -> Result<Vec<Row>> {
     ])
 }
 
-/// A line that is always full at 2000 a second, and a plain limiter for as many requests.
+/// A line that is always full at 2000 a second, drained by one, two and four instances, and a
+/// plain limiter for as many requests.
 async fn busy(arena: &Arena) -> Result<Vec<Row>> {
-    tell("calls, 2000 a second");
     let window = arena.length.window(Duration::from_secs(6));
+    tell("calls, a plain limiter");
+    let expected = usize::try_from(window.as_millis())? * 2;
+    let plain_cpu = plain(&Redis::start().await?, expected).await?;
+    let plain_cpu = micros(plain_cpu, expected)?;
+    let mut rows = Vec::new();
+    for count in [1, 2, 4] {
+        tell(&format!("calls, 2000 a second by {count}"));
+        let Busy {
+            admitted,
+            calls,
+            cpu,
+        } = drained_by(arena, count, window).await?;
+        let kept = number(u64::try_from(admitted)?) / window.as_secs_f64() / 20.0;
+        let calls = calls / number(u64::try_from(admitted)?);
+        let figure = |name: &str| format!("2000 r/s by {count}: {name}");
+        rows.extend([
+            Row::new(figure("rate kept, %"), kept, Goal::None),
+            Row::new(figure("calls per request"), calls, Goal::AtMost(0.4))
+                .beside(1.0)
+                .note("one EVALSHA a request"),
+            Row::new(
+                figure("Redis CPU per request, µs"),
+                micros(cpu, admitted)?,
+                Goal::None,
+            )
+            .beside(plain_cpu)
+            .note("GCRA, one EVALSHA a request"),
+        ]);
+    }
+    Ok(rows)
+}
+
+struct Busy {
+    admitted: usize,
+    calls: f64,
+    cpu: Duration,
+}
+
+/// So many instances drain one line, which is always full.
+async fn drained_by(arena: &Arena, count: u32, window: Duration) -> Result<Busy> {
     let redis = Redis::start().await?;
-    let instances = arena.three(SETTING, &redis).await?;
+    let ways = vec![redis.address; usize::try_from(count)?];
+    let instances = arena.several(SETTING, &ways).await?;
     let mut loads = Vec::new();
     for instance in &instances {
-        loads.push(ClosedLoop::start(instance.address, 150).await?);
+        let load = ClosedLoop::start(instance.address, 480 / count);
+        loads.push(load.await?);
     }
     sleep(Duration::from_secs(1)).await;
     let (calls, cpu) = (calls_of(&instances).await?, redis.cpu().await?);
@@ -102,32 +144,16 @@ async fn busy(arena: &Arena) -> Result<Vec<Row>> {
     for load in loads {
         load.stop().await?;
     }
-    drop(instances);
-    tell("calls, a plain limiter");
-    let plain_cpu = plain(&redis, admitted).await?;
-    let admitted = number(u64::try_from(admitted)?);
-    let micros = |cpu: Duration| cpu.as_secs_f64() * 1e6 / admitted;
-    Ok(vec![
-        Row::new(
-            "2000 r/s: rate kept, %",
-            admitted / window.as_secs_f64() / 20.0,
-            Goal::None,
-        ),
-        Row::new(
-            "2000 r/s: calls per request",
-            calls / admitted,
-            Goal::AtMost(0.4),
-        )
-        .beside(1.0)
-        .note("one EVALSHA a request"),
-        Row::new(
-            "2000 r/s: Redis CPU per admitted request, µs",
-            micros(cpu),
-            Goal::None,
-        )
-        .beside(micros(plain_cpu))
-        .note("GCRA, one EVALSHA a request"),
-    ])
+    Ok(Busy {
+        admitted,
+        calls,
+        cpu,
+    })
+}
+
+/// What each of so many requests took.
+fn micros(cpu: Duration, count: usize) -> Result<f64> {
+    Ok(cpu.as_secs_f64() * 1e6 / number(u64::try_from(count)?))
 }
 
 /// The CPU that Redis takes for as many requests with one call for each, as often a second, from
