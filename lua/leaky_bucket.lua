@@ -165,8 +165,13 @@ local function take_out(mine, surplus, heard)
   end
 end
 
--- Makes the caller's tickets as many as its requests that have a place and no slot.
+-- Makes the caller's tickets as many as its requests that have a place and no slot. As a
+-- rule they are: one look for the last of them and one more tells, whatever the line's length.
 local function square(heard)
+  local last_two = redis.call('LPOS', line, me, 'RANK', math.max(held, 1), 'COUNT', 2)
+  if #last_two == math.min(held, 1) then
+    return
+  end
   local mine = redis.call('LPOS', line, me, 'COUNT', 0)
   if #mine > held then
     take_out(mine, #mine - held, heard)
@@ -198,7 +203,7 @@ end
 -- Newcomers join while their wait stays within the bound; each takes as many places as it
 -- needs slots, or none.
 local function join(length)
-  local joined, ahead = {}, length + aside
+  local joined, tickets, ahead = {}, 0, length + aside
   local function room(from, bound)
     return math.floor(((now - from) * of - rest + bound) / ticks) + 1 - ahead
   end
@@ -212,9 +217,10 @@ local function join(length)
     local few = math.max(math.min(tonumber(count), math.floor(free_places / cost)), 0)
     push('RPUSH', few * cost)
     ahead = ahead + few * cost
+    tickets = tickets + few * cost
     joined[#joined + 1] = few
   end
-  return joined, ahead - aside
+  return joined, tickets, ahead - aside
 end
 
 -- What others' calls have promised to an instance since its last one, and how early it
@@ -352,16 +358,18 @@ undo()
 bury()
 square(heard)
 local length = pass_over(redis.call('LLEN', line))
-local joined
-joined, length = join(length)
+local joined, tickets
+joined, tickets, length = join(length)
 length = promise(length, grants)
 keep(length, grants)
 
-local mine = length > 0 and redis.call('LPOS', line, me, 'COUNT', 0) or {}
-if gone > 0 and length > #mine then
+-- Nobody but the caller has put in or taken out any of its own since they were squared.
+local mine = held + tickets - (#grants - heard)
+local place = mine > 0 and redis.call('LPOS', line, me) or -1
+if gone > 0 and length > mine then
   redis.call('PUBLISH', channel, string.match(bucket, '{(.*)}') .. ' ' .. gone)
 end
-local reply = { now, next, number, asked, length, #mine, mine[1] or -1, #joined }
+local reply = { now, next, number, asked, length, mine, place, #joined }
 for _, few in ipairs(joined) do
   reply[#reply + 1] = few
 end
