@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::metrics::ConnectionMetrics;
 use crate::peer::Peer;
@@ -13,17 +14,22 @@ const ROUND: Duration = Duration::from_millis(500);
 
 /// Looks over the connections of one runtime: no timer for each of them.
 #[derive(Debug, Default)]
-pub(super) struct Janitor(Mutex<Vec<Weak<Peer>>>);
+pub(super) struct Janitor {
+    peers: Mutex<Vec<Weak<Peer>>>,
+    /// Told of each that comes: with nobody to watch it sleeps.
+    came: Notify,
+}
 
 impl Janitor {
     /// Watches one more.
     pub(super) fn watch(&self, peer: &Arc<Peer>) {
-        self.0.lock().push(Arc::downgrade(peer));
+        self.peers.lock().push(Arc::downgrade(peer));
+        self.came.notify_one();
     }
 
     /// Tells all that no more is taken than what they have asked.
     pub(super) fn dismiss(&self) {
-        for peer in self.0.lock().iter().filter_map(Weak::upgrade) {
+        for peer in self.peers.lock().iter().filter_map(Weak::upgrade) {
             peer.dismiss();
         }
     }
@@ -33,8 +39,12 @@ impl Janitor {
         let mut rounds = tokio::time::interval(ROUND);
         rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
+            if self.peers.lock().is_empty() {
+                self.came.notified().await;
+                rounds.reset();
+            }
             rounds.tick().await;
-            self.0.lock().retain(|peer| {
+            self.peers.lock().retain(|peer| {
                 let Some(peer) = peer.upgrade() else {
                     return false;
                 };
