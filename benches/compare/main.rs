@@ -1,6 +1,6 @@
 //! How does weir compare with NGINX and HAProxy under the same limit, on this machine, in one run?
 //!
-//! `cargo bench --bench compare` runs everything (under ten minutes) and draws the pictures in
+//! `cargo bench --bench compare` runs everything (seven minutes) and draws the pictures in
 //! `docs/pictures`; `cargo bench --bench compare -- cpu spacing --quick` runs parts, for fewer and
 //! shorter rounds, and draws into `target/compare`.
 //! The proxies, the clients and the backend share the machine, and the proxies take turns, so the
