@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::contest::{Between, Contest, Rounds};
 use crate::load::ask_once_per_key;
-use crate::proxy::{Key, Limit, Product, SLOW};
+use crate::proxy::{Key, Limit, Product, Proxy, SLOW};
 use crate::speed::{NEVER_REACHED, busy};
 use crate::stats::number;
 use crate::table::{Goal, Row};
@@ -37,17 +37,17 @@ async fn many_keys(contest: &Contest) -> Result<Row> {
         burst: 2_000_000,
         ..NEVER_REACHED
     };
-    let (window, keys) = (window(contest), contest.length.pick(1_000_000, 250_000));
+    let keys = contest.length.pick(1_000_000, 250_000);
     let one = contest.start(Product::Weir, &limit).await?;
     let many = contest.start(Product::Weir, &limit).await?;
     ask_once_per_key(many.address, CLIENTS, keys).await?;
-    let mut cost = Rounds::default();
-    for _ in contest.rounds("growth, keys") {
-        let before = busy(&one, Some(1), window).await?;
-        cost.add(Between::Nothing, before.micros);
-        let after = busy(&many, Some(keys), window).await?;
-        cost.add(Product::Weir, after.micros);
-    }
+    let cost = in_turn(
+        contest,
+        "growth, keys",
+        (&one, Some(1)),
+        (&many, Some(keys)),
+    )
+    .await?;
     let figure = format!("CPU, µs: {keys} keys (bare: 1)");
     Ok(Row::new(figure, cost, FLAT))
 }
@@ -57,7 +57,6 @@ async fn many_waiting(contest: &Contest) -> Result<Row> {
     // Each takes a descriptor here and one in weir, which has some for other things.
     let open = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let waiting = waiting.min(usize::try_from(open)?.saturating_sub(1000));
-    let window = window(contest);
     let none = contest.start(Product::Weir, &NEVER_REACHED).await?;
     let many = contest.start(Product::Weir, &NEVER_REACHED).await?;
     let request = format!("GET {SLOW} HTTP/1.1\r\nHost: bench.test\r\n\r\n");
@@ -71,13 +70,7 @@ async fn many_waiting(contest: &Contest) -> Result<Row> {
         clients.push(client);
     }
     sleep(Duration::from_secs(1)).await;
-    let mut cost = Rounds::default();
-    for _ in contest.rounds("growth, waiting") {
-        let before = busy(&none, None, window).await?;
-        cost.add(Between::Nothing, before.micros);
-        let after = busy(&many, None, window).await?;
-        cost.add(Product::Weir, after.micros);
-    }
+    let cost = in_turn(contest, "growth, waiting", (&none, None), (&many, None)).await?;
     let answered = clients.iter().filter(|client| client.was_answered());
     let answered = number(u64::try_from(answered.count())?);
     ensure!(answered <= 1.0, "{answered} of {waiting} didn't wait");
@@ -87,23 +80,30 @@ async fn many_waiting(contest: &Contest) -> Result<Row> {
 
 /// All threads share the one bucket.
 async fn two_threads(contest: &Contest) -> Result<Row> {
-    let window = window(contest);
     let one = Limit {
         threads: 1,
         ..NEVER_REACHED
     };
     let one = contest.start(Product::Weir, &one).await?;
     let two = contest.start(Product::Weir, &NEVER_REACHED).await?;
-    let mut cost = Rounds::default();
-    for _ in contest.rounds("growth, threads") {
-        let before = busy(&one, None, window).await?;
-        cost.add(Between::Nothing, before.micros);
-        let after = busy(&two, None, window).await?;
-        cost.add(Product::Weir, after.micros);
-    }
+    let cost = in_turn(contest, "growth, threads", (&one, None), (&two, None)).await?;
     Ok(Row::new("CPU, µs: 2 threads (bare: 1)", cost, FLAT))
 }
 
-fn window(contest: &Contest) -> Duration {
-    contest.length.window(Duration::from_secs(1))
+/// What a request costs in the one and in the other, each with so many keys.
+async fn in_turn(
+    contest: &Contest,
+    what: &str,
+    (before, few): (&Proxy, Option<u64>),
+    (after, many): (&Proxy, Option<u64>),
+) -> Result<Rounds> {
+    let window = contest.length.window(Duration::from_secs(1));
+    let mut cost = Rounds::default();
+    for _ in contest.rounds(what) {
+        let pace = busy(before, few, window).await?;
+        cost.add(Between::Nothing, pace.micros);
+        let pace = busy(after, many, window).await?;
+        cost.add(Product::Weir, pace.micros);
+    }
+    Ok(cost)
 }

@@ -17,7 +17,7 @@ const NGINX: RGBColor = RGBColor(0x8a, 0x8a, 0x8a);
 const INK: RGBColor = RGBColor(0x33, 0x33, 0x33);
 const SMALL: (&str, u32) = ("sans-serif", 14);
 /// So much of a stream fits.
-const SHOWN: usize = 50;
+const SHOWN: u32 = 50;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
@@ -25,14 +25,16 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     rate: &'static str,
+    interval: Duration,
     weir: Vec<Instant>,
     nginx: Vec<Instant>,
 }
 
 impl Stream {
-    pub(crate) const fn new(rate: &'static str) -> Self {
+    pub(crate) const fn new(rate: &'static str, interval: Duration) -> Self {
         Self {
             rate,
+            interval,
             weir: Vec::new(),
             nginx: Vec::new(),
         }
@@ -75,25 +77,20 @@ fn draw_streams(root: &Area<'_>, streams: &[Stream]) -> Result<()> {
     root.fill(&WHITE)?;
     let areas = root.split_evenly((streams.len(), 1));
     for (area, stream) in areas.iter().zip(streams) {
-        let interval = stream.weir.len().max(stream.nginx.len());
-        let (Some(first), Some(last)) = (stream.nginx.first(), stream.nginx.last()) else {
-            continue;
-        };
-        let each = last.duration_since(*first) / u32::try_from(interval).unwrap_or(u32::MAX).max(1);
-        let span = each * u32::try_from(SHOWN).unwrap_or(u32::MAX);
+        let span = stream.interval * SHOWN;
         let mut chart = ChartBuilder::on(area)
             .caption(format!("{}: {SHOWN} intervals", stream.rate), SMALL)
             .margin_right(20)
             .y_label_area_size(60)
             .x_label_area_size(24)
             .build_cartesian_2d(0.0..milliseconds(span), 0.0..2.0)?;
-        let label = |at: &f64| if *at < 1.0 { "NGINX" } else { "weir" }.to_owned();
-        let mut mesh = chart.configure_mesh();
-        mesh.disable_mesh()
+        chart
+            .configure_mesh()
+            .disable_mesh()
             .axis_style(INK)
             .y_labels(0)
-            .y_label_formatter(&label);
-        mesh.x_desc("ms").draw()?;
+            .x_desc("ms")
+            .draw()?;
         for (departures, low, colour, name) in [
             (&stream.weir, 1.1, WEIR, "weir"),
             (&stream.nginx, 0.1, NGINX, "NGINX"),

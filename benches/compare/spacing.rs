@@ -82,7 +82,7 @@ pub(crate) async fn spacing(contest: &Contest, pictures: &Path) -> Result<Vec<Ro
 
 async fn at_one_rate(contest: &Contest, case: &Case) -> Result<(Vec<Row>, Stream)> {
     let mut figures = Figures::default();
-    let mut stream = Stream::new(case.text);
+    let mut stream = Stream::new(case.text, case.interval());
     for _ in contest.rounds(&format!("spacing at {}", case.text)) {
         for product in contest.products() {
             let (departures, cost) = one_round(contest, product, case).await?;

@@ -48,12 +48,7 @@ pub(super) enum Framing {
 /// Writes a request's head. What its headers say of its length gives way to `framing`.
 pub(super) fn write(parts: &Parts, framing: Framing, out: &mut BytesMut) {
     let target = parts.uri.path_and_query().map_or("/", PathAndQuery::as_str);
-    let line = |name: &HeaderName, value: &HeaderValue| name.as_str().len() + value.len() + 4;
-    let lines: usize = parts
-        .headers
-        .iter()
-        .map(|(name, value)| line(name, value))
-        .sum();
+    let lines: usize = parts.headers.iter().map(line_length).sum();
     out.reserve(parts.method.as_str().len() + target.len() + lines + 64);
     out.put_slice(parts.method.as_str().as_bytes());
     // A target may be a query alone.
@@ -70,10 +65,7 @@ pub(super) fn write(parts: &Parts, framing: Framing, out: &mut BytesMut) {
             says_its_length = true;
             continue;
         }
-        out.put_slice(name.as_str().as_bytes());
-        out.put_slice(b": ");
-        out.put_slice(value.as_bytes());
-        out.put_slice(b"\r\n");
+        put_line(out, name, value);
     }
     let length = match framing {
         Framing::Nothing => says_its_length.then_some(0),
@@ -89,6 +81,19 @@ pub(super) fn write(parts: &Parts, framing: Framing, out: &mut BytesMut) {
         out.put_slice(b"\r\n");
     }
     out.put_slice(b"\r\n");
+}
+
+/// Writes a line of a head, or a trailer.
+pub(super) fn put_line(out: &mut BytesMut, name: &HeaderName, value: &HeaderValue) {
+    out.reserve(line_length((name, value)));
+    out.put_slice(name.as_str().as_bytes());
+    out.put_slice(b": ");
+    out.put_slice(value.as_bytes());
+    out.put_slice(b"\r\n");
+}
+
+fn line_length((name, value): (&HeaderName, &HeaderValue)) -> usize {
+    name.as_str().len() + value.len() + b": \r\n".len()
 }
 
 /// Takes an answer's head out of the buffer, once all of it has come, without the

@@ -137,11 +137,7 @@ impl<B: RequestBytes> Sending<B> {
                 let out = &mut self.outlet.before;
                 out.put_slice(b"0\r\n");
                 for (name, value) in trailers {
-                    out.reserve(name.as_str().len() + value.len() + 4);
-                    out.put_slice(name.as_str().as_bytes());
-                    out.put_slice(b": ");
-                    out.put_slice(value.as_bytes());
-                    out.put_slice(b"\r\n");
+                    head::put_line(out, name, value);
                 }
                 out.put_slice(b"\r\n");
                 Ok(())

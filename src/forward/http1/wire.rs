@@ -101,7 +101,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
 impl Outlet {
     /// Whether all has been written.
-    pub(super) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.before.is_empty() && self.data.is_empty() && self.behind.is_empty()
     }
 
